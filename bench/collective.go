@@ -2,25 +2,7 @@ package bench
 
 import (
 	"math"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
-
-// operation is what a run measured: one of the collectives that a tuner is
-// asked about, or another.
-type operation string // folded name; empty: not known
-
-// collByName holds what nccl-tests can measure. -1 is an operation that NCCL asks no tuner about.
-var collByName = func() map[string]nccl.Coll {
-	m := map[string]nccl.Coll{}
-	for _, c := range nccl.AllColls() {
-		m[c.String()] = c
-	}
-	for _, other := range []string{"alltoall", "alltoallv", "sendrecv", "scatter", "gather", "hypercube"} {
-		m[other] = -1
-	}
-	return m
-}()
 
 // bounds are the least and the greatest value that rounded numbers allow.
 type bounds struct{ low, high float64 }

@@ -20,9 +20,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// sweep reads CSV rows by the names of their columns. gocsv, which reads the project's policies,
+// csvReader reads CSV rows by the names of their columns. gocsv, which reads the project's policies,
 // takes three times the processor time of encoding/csv.
-type sweep struct {
+type csvReader struct {
 	r      *Result
 	in     *csv.Reader
 	at     [numColumns]int // place of each column in a row; -1: there is none
@@ -34,13 +34,13 @@ type sweep struct {
 	hint   *mention            // in the name of the file, where no column tells who chose
 	tells  bool                // a column does
 	named  int                 // columns of the header
-	run    *run                // of rows without a collective
+	run    *testRun            // of rows without a collective
 	seen   map[measurement]int // how often it came without its start
 }
 
 func readCSV(in io.Reader, r *Result) error {
-	s := &sweep{r: r, in: csvtable.NewReader(in), setups: map[Setup]*Setup{}, seen: map[measurement]int{},
-		run: &run{line: 1, isCSV: true}}
+	s := &csvReader{r: r, in: csvtable.NewReader(in), setups: map[Setup]*Setup{}, seen: map[measurement]int{},
+		run: &testRun{line: 1, isCSV: true}}
 	s.in.ReuseRecord, s.in.TrimLeadingSpace = true, true
 	header, err := s.in.Read()
 	if err != nil {
@@ -67,14 +67,14 @@ func readCSV(in io.Reader, r *Result) error {
 		}
 		s.line, _ = s.in.FieldPos(0)
 		s.row()
-		if err := r.tooMany(s.run); err != nil {
+		if err := r.tooMany(len(s.run.rows)); err != nil {
 			return fmt.Errorf("%s:%d: %w", r.File, s.line, err)
 		}
 	}
 	return s.finish()
 }
 
-func (s *sweep) finish() error {
+func (s *csvReader) finish() error {
 	r := s.r
 	s.run.finish(r)
 	if len(r.Samples) == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
@@ -84,7 +84,7 @@ func (s *sweep) finish() error {
 }
 
 // unread says where reading has ended.
-func (s *sweep) unread(err error) error {
+func (s *csvReader) unread(err error) error {
 	var refused *csvtable.RowError
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%s:%d: %s", s.r.File, refused.Line, refused.Text)
@@ -94,7 +94,7 @@ func (s *sweep) unread(err error) error {
 
 // readReport reads the reports of rccl-tests (-Z json): one object for each time, in a list or one after the other.
 func readReport(in *bufio.Reader, r *Result) error {
-	s := &sweep{r: r, setups: map[Setup]*Setup{}, seen: map[measurement]int{}, run: &run{line: 1, isCSV: true}}
+	s := &csvReader{r: r, setups: map[Setup]*Setup{}, seen: map[measurement]int{}, run: &testRun{line: 1, isCSV: true}}
 	decoder := json.NewDecoder(in)
 	decoder.UseNumber()
 	start, _ := in.Peek(64)
@@ -132,7 +132,7 @@ func readReport(in *bufio.Reader, r *Result) error {
 			s.fields = append(s.fields, fmt.Sprint(record[name]))
 		}
 		s.row()
-		if err := r.tooMany(s.run); err != nil {
+		if err := r.tooMany(len(s.run.rows)); err != nil {
 			return fmt.Errorf("%s: record %d: %w", r.File, s.line, err)
 		}
 	}
@@ -244,7 +244,7 @@ func looksLikeCSV(start []byte) bool {
 	return false
 }
 
-func (s *sweep) header(line int, names []string) error {
+func (s *csvReader) header(line int, names []string) error {
 	for i := range s.at {
 		s.at[i] = -1
 	}
@@ -298,7 +298,7 @@ func (s *sweep) header(line int, names []string) error {
 }
 
 // field returns a field without blanks around it; empty where there is none.
-func (s *sweep) field(c column) string {
+func (s *csvReader) field(c column) string {
 	i := s.at[c]
 	if i < 0 || i >= len(s.fields) {
 		return ""
@@ -307,18 +307,18 @@ func (s *sweep) field(c column) string {
 }
 
 // bad counts a row that has a field which cannot be read.
-func (s *sweep) bad(c column, format string, args ...any) {
+func (s *csvReader) bad(c column, format string, args ...any) {
 	s.unreadable(rejectMalformed, "%s: %s", columnNames[c], fmt.Sprintf(format, args...))
 }
 
 // unreadable counts a row that cannot be read.
-func (s *sweep) unreadable(reason, format string, args ...any) {
+func (s *csvReader) unreadable(reason, format string, args ...any) {
 	s.r.reject(s.line, 1, reason)
 	s.r.note(s.line, format, args...)
 }
 
 // row reads one line.
-func (s *sweep) row() {
+func (s *csvReader) row() {
 	// rccl-tests with MPI names no column nodes, and writes one before ranks.
 	if at := s.at[colRanks]; s.at[colCycle] >= 0 && s.at[colNodes] < 0 && at >= 0 && len(s.fields) == s.named+1 {
 		for i := range s.at {
@@ -414,7 +414,7 @@ func (s *sweep) row() {
 }
 
 // setup returns what the row says of its setup; nil: nothing. Rows that say the same share it.
-func (s *sweep) setup() *Setup {
+func (s *csvReader) setup() *Setup {
 	var said Setup
 	for i, field := range said.fields() {
 		*field = s.field(column(sweepColumns + i))
@@ -423,7 +423,7 @@ func (s *sweep) setup() *Setup {
 }
 
 // shared returns the one copy of a setup that many rows have.
-func (s *sweep) shared(said Setup) *Setup {
+func (s *csvReader) shared(said Setup) *Setup {
 	setup, known := s.setups[said]
 	if !known {
 		setup = said.clean()
@@ -433,7 +433,7 @@ func (s *sweep) shared(said Setup) *Setup {
 }
 
 // keep adds a row, once its collective is known.
-func (s *sweep) keep(m row) {
+func (s *csvReader) keep(m row) {
 	name := s.field(colCollective)
 	if name == "" {
 		s.run.rows = append(s.run.rows, m)
@@ -478,7 +478,7 @@ type measurement struct {
 }
 
 // count counts the starts of a file that does not: a start has one pass then, so a repetition is of another one.
-func (s *sweep) count(m *Sample) {
+func (s *csvReader) count(m *Sample) {
 	if cycle, err := strconv.Atoi(s.field(colCycle)); err == nil && cycle >= 0 && m.Pass == 0 {
 		m.Pass = cycle + 1
 		m.Start = max(m.Start, 1)
@@ -493,7 +493,7 @@ func (s *sweep) count(m *Sample) {
 }
 
 // configuration reads what ran and on how many nodes and ranks.
-func (s *sweep) configuration(m *Sample) bool {
+func (s *csvReader) configuration(m *Sample) bool {
 	var ok bool
 	if v := s.field(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Algo, ok = parseAlgo(v); !ok {
@@ -546,8 +546,75 @@ func (s *sweep) configuration(m *Sample) bool {
 
 // grouped reports rows of optimize_config's format that measured several
 // operations in one launch or registered buffers, which a sample cannot say.
-func (s *sweep) grouped() bool {
+func (s *csvReader) grouped() bool {
 	pipeOps, regBuff := s.field(colPipeOps), s.field(colRegBuff)
 	return pipeOps != "" && pipeOps != "-1" && pipeOps != "1" && pipeOps != "0" ||
 		regBuff != "" && regBuff != "-1" && regBuff != "0"
+}
+
+// WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is
+// empty where its value is not known, as the time of a sample that failed. Without any Setup its columns are left out.
+func WriteTidy(w io.Writer, files ...[]Sample) error {
+	columns := sweepColumns
+	for _, samples := range files {
+		for i := range samples {
+			switch setup := samples[i].Setup; {
+			case setup == nil:
+			case setup.MinChannels != "" || setup.MinCTAs != "" || setup.Variables != "":
+				columns = floorColumns
+			default:
+				columns = max(columns, setupColumns)
+			}
+		}
+	}
+	out := csv.NewWriter(w)
+	_ = out.Write(columnNames[:columns]) // Error has it, at the end
+	for _, samples := range files {
+		for i := range samples {
+			_ = out.Write(samples[i].tidy(columns))
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// tidy returns the sample's fields, in columnNames' order.
+func (s *Sample) tidy(columns int) []string {
+	known := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	measured := func(v float64) string {
+		if v == 0 { // of what failed
+			return ""
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	fields := []string{
+		colCollective: nccl.Colls.Apart[s.Coll], colBytes: strconv.FormatUint(s.Bytes, 10), colDType: s.DType,
+		colRedOp:    s.RedOp,
+		colChannels: known(s.Channels), colNodes: known(s.Nodes), colRanks: known(s.Ranks), colInPlace: "0",
+		colSelection: selections[s.Selection],
+		colMicros:    measured(s.Micros), colAlgBW: measured(s.AlgBW), colBusBW: measured(s.BusBW), colSource: s.Source,
+		colStart: known(s.Start), colPass: known(s.Pass),
+	}
+	if s.Algo != Unknown {
+		fields[colAlgo] = s.Algo.String()
+	}
+	if s.Proto != Unknown {
+		fields[colProto] = s.Proto.String()
+	}
+	if s.InPlace {
+		fields[colInPlace] = "1"
+	}
+	if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
+		fields[colSource] = simulatedPrefix + s.Source
+	}
+	setup := cmp.Or(s.Setup, &Setup{}) // without any its fields are empty
+	for _, said := range setup.fields()[:columns-sweepColumns] {
+		fields = append(fields, *said)
+	}
+	return fields
 }

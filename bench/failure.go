@@ -29,9 +29,6 @@ var ends = regexp.MustCompile(
 		`_perf(?:_mpi)?: No such file or directory|` +
 		`^(?:Killed|Aborted|Terminated)\b.*|No CUDA-capable device.*|no CUDA-capable device.*`)
 
-// longestQuote bounds what is quoted of a log.
-const longestQuote = 240
-
 // read takes a line that is no row, and reports whether it says that the run failed.
 func (f *failure) read(at int, line []byte) bool {
 	f.warn(at, line)
@@ -50,14 +47,6 @@ func (f *failure) warn(at int, line []byte) {
 	if _, text, ok := bytes.Cut(line, []byte("NCCL WARN ")); ok {
 		f.warning, f.warned = quoted(text), at
 	}
-}
-
-func quoted(text []byte) string {
-	text = bytes.TrimSpace(text)
-	if len(text) > longestQuote {
-		text = append(text[:longestQuote:longestQuote], "..."...)
-	}
-	return strings.ToValidUTF8(string(text), "?")
 }
 
 // found reports whether a run of so many rows failed: it said so, or it measured

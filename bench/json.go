@@ -3,7 +3,6 @@ package bench
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -66,7 +65,7 @@ func (n *jsonNumber) UnmarshalJSON(text []byte) error {
 func readJSON(in *bufio.Reader, r *Result) error {
 	decoder := json.NewDecoder(in)
 	for n := 0; ; n++ {
-		j := jsonRun{decoder: decoder, r: r, run: &run{footer: true}}
+		j := jsonRun{decoder: decoder, r: r, run: &testRun{footer: true}}
 		err := j.object()
 		if n > 0 && err == io.EOF {
 			return nil
@@ -90,14 +89,10 @@ func readJSON(in *bufio.Reader, r *Result) error {
 	}
 }
 
-func isCut(err error) bool {
-	return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
 type jsonRun struct {
 	decoder    *json.Decoder
 	r          *Result
-	run        *run
+	run        *testRun
 	results    int
 	sawResults bool
 }
@@ -207,7 +202,7 @@ func (j *jsonRun) list() error {
 			return err
 		}
 		j.keep(result)
-		if err := j.r.tooMany(j.run); err != nil {
+		if err := j.r.tooMany(len(j.run.rows)); err != nil {
 			return err
 		}
 	}

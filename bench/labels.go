@@ -4,33 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
-
-// Origin is where the label of a sample (its algorithm, protocol and channels)
-// comes from. A greater one is trusted more.
-type Origin int
-
-const (
-	originNone      Origin = iota // nothing says so
-	originVariables               // NCCL_ALGO and the like, of the run's own command or in its log
-	originMeasured                // NCCL's log of its choices, or RCCL's measured columns
-	originFields                  // the fields of a CSV file
-	originUser                    // Options
-	NumOrigins
-)
-
-var originNames = [NumOrigins]string{"default", "variables", "measured", "fields", "options"}
-
-func (o Origin) String() string { return originNames[o] }
-
-// noLabel is a configuration that is not known at all.
-var noLabel = nccl.Config{Cell: nccl.NoCell}
 
 // claim is what is known of a configuration, and who says so.
 type claim struct {
@@ -56,107 +33,26 @@ func merge(claims []claim) (l claim, clash string) {
 		if c.Config != noLabel {
 			l.from = max(l.from, c.from)
 		}
-		if !take(&l.Algo, &algoBy, c.Algo, Unknown, c.from) {
+		if !takePart(&l.Algo, &algoBy, c.Algo, Unknown, c.from) {
 			disagree("the algorithm", l.Algo, algoBy, c.Algo, c.from)
 		}
-		if !take(&l.Proto, &protoBy, c.Proto, Unknown, c.from) {
+		if !takePart(&l.Proto, &protoBy, c.Proto, Unknown, c.from) {
 			disagree("the protocol", l.Proto, protoBy, c.Proto, c.from)
 		}
 		// Variables ask for channels, and fewer may run.
-		if !take(&l.Channels, &channelsBy, c.Channels, 0, c.from) && channelsBy != originMeasured {
+		if !takePart(&l.Channels, &channelsBy, c.Channels, 0, c.from) && channelsBy != originMeasured {
 			disagree("the number of channels", l.Channels, channelsBy, c.Channels, c.from)
 		}
 	}
 	return l, clash
 }
 
-// take sets a part that nobody has told yet. It reports false where the part is told otherwise.
-func take[T comparable](part *T, by *Origin, told, unknown T, from Origin) bool {
+// takePart sets a part that nobody has told yet. It reports false where the part is told otherwise.
+func takePart[T comparable](part *T, by *Origin, told, unknown T, from Origin) bool {
 	if *part == unknown {
 		*part, *by = told, from
 	}
 	return told == unknown || told == *part
-}
-
-// fold removes what differs between the spellings of one name.
-func fold(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch r {
-		case '_', '-', ' ':
-			return -1
-		}
-		return r
-	}, strings.ToLower(s))
-}
-
-// parseAlgo reads an algorithm's name, or its number as older logs print it.
-func parseAlgo(s string) (nccl.Algo, bool) {
-	a, ok := parseLabel(nccl.Algos, s)
-	if !ok && fold(s) == "collnet" { // its only kind before NCCL 2.14
-		return nccl.AlgoCollNetDirect, true
-	}
-	return a, ok
-}
-
-// CellNamed reads the names of an algorithm and a protocol as logs print them. A name that it does not know,
-// such as that of a symmetric kernel, becomes Unknown.
-func CellNamed(algo, proto string) (c nccl.Cell) {
-	c.Algo, _ = parseAlgo(algo)
-	c.Proto, _ = parseProto(proto)
-	return c
-}
-
-func parseProto(s string) (nccl.Proto, bool) { return parseLabel(nccl.Protos, s) }
-
-func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) (T, bool) {
-	if v, ok := names.Named(s); ok {
-		return v, true
-	}
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < len(names.Known) {
-		return T(n), true
-	}
-	if v, ok := names.Named(fold(s)); ok {
-		return v, true
-	}
-	return Unknown, false
-}
-
-var (
-	// channelsWord is a number of channels in prose, as 8ch.
-	channelsWord = regexp.MustCompile(`^(?:n?ch(?:annels?)?[0-9]+|[0-9]+n?ch(?:annels?)?)$`)
-	notWord      = regexp.MustCompile(`[^a-z0-9]+`)
-)
-
-// hintsIn returns the words of a text that name an algorithm, a protocol, a number of channels or what else may choose.
-// Such words tell nothing for sure: no-nvls.log ran without NVLS.
-func hintsIn(text string) (hints []string) {
-	words := notWord.Split(strings.ToLower(text), -1)
-	for i := 0; i < len(words) && len(hints) < 4; i++ {
-		pair := ""
-		if i+1 < len(words) {
-			pair = words[i] + "_" + words[i+1] // nvls_tree
-		}
-		switch {
-		case isHint(pair):
-			hints = append(hints, pair)
-			i++
-		case isHint(words[i]):
-			hints = append(hints, words[i])
-		}
-	}
-	return hints
-}
-
-func isHint(word string) bool {
-	_, isAlgo := nccl.Algos.Named(word)
-	_, isProto := nccl.Protos.Named(word)
-	switch word {
-	case "":
-		return false
-	case "collnet", "sharp", "mscclpp", "msccl":
-		return true
-	}
-	return isAlgo || isProto || channelsWord.MatchString(word)
 }
 
 // channelCounts are the channel counts that a file has of one algorithm and protocol.
@@ -229,4 +125,132 @@ func (r *Result) tellOwnChannels() {
 			s.Selection = SelectionOwnChannels
 		}
 	}
+}
+
+// claims are what the variables of a run and the caller say.
+func (r *Result) claims(v variables, op operation) []claim {
+	claims := []claim{v.claim(string(op))}
+	if c := r.opts.Config; c != nil {
+		said := *c
+		said.Cell = alone(said.Cell)
+		claims = append(claims, claim{Config: said, from: originUser, forcesCell: true, forcesChannels: c.Channels > 0})
+	}
+	return claims
+}
+
+// asked is the configuration that a run was told to use, as far as it is one.
+func (r *Result) asked(v variables, op operation) nccl.Config {
+	l, _ := merge(append(r.claims(v, op), claim{Config: r.mark.asked, from: originNone}))
+	return l.Config
+}
+
+// ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
+// those asked for: NCCL uses fewer at small sizes, and a policy cannot change that. Their number is NCCL's own where
+// our tuner left it to NCCL, or asked for more than NCCL chose in a release that only lets a tuner lower them.
+func (u *testRun) ran(op operation, size, scale uint64) (c nccl.Config, own, agreed, found bool) {
+	asked, decided := u.log.decided[logKey{op, size}]
+	c, agreed, found = u.log.ran(op, size, scale)
+	if !decided {
+		return c, false, agreed, found
+	}
+	own = asked != noLabel && asked.Channels == 0 && !u.forced
+	switch release, _ := nccl.ParseVersion(u.metadata.NCCL); {
+	case !found:
+		c = asked
+	case !agreed || c.Cell != asked.Cell || asked.Channels == 0:
+	case release.Has(nccl.ChannelsOnlyLower) && 0 < c.Channels && c.Channels < asked.Channels:
+		own = true
+	default:
+		c = asked
+	}
+	return c, own, agreed, true
+}
+
+// label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint
+// nobody knows who chose, unless they tell.
+func (u *testRun) label(r *Result, row *row, op operation, scale uint64, claims []claim, unsure bool) Origin {
+	logged, ownChannels, agreed, found := u.ran(op, row.Bytes, scale)
+	if found && !agreed {
+		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.Bytes)
+		logged = noLabel
+	}
+	claims = slices.Clone(claims)
+	if ownChannels {
+		for i := range claims {
+			claims[i].Channels = 0
+		}
+	}
+	switch {
+	case row.Config == noLabel:
+	case u.isCSV:
+		claims = append(claims, claim{row.Config, originFields, row.Selection >= SelectionForced,
+			row.Selection == SelectionForced})
+	default:
+		claims = append(claims, claim{Config: row.Config, from: originMeasured})
+	}
+	if found && logged != noLabel {
+		claims = append(claims, claim{Config: logged, from: originMeasured})
+	}
+	l, clash := merge(claims)
+	by := SelectionDefault
+	switch {
+	case unsure && l.from < originUser && u.log.direct:
+		by, l.Config, l.from, clash = SelectionUnknown, noLabel, originNone, ""
+	case l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels):
+		by = SelectionOwnChannels
+	case l.forcesCell:
+		by = SelectionForced
+	case unsure:
+		by = SelectionUnknown
+	}
+	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
+		l.Config, l.from, clash = noLabel, originNone, ""
+	}
+	if clash != "" {
+		r.note(row.line, "%s", clash)
+	}
+	row.Config = l.Config
+	if !u.isCSV || l.from != originFields && l.from != originNone { // else the row says itself who chose
+		row.Selection = by
+	}
+	return l.from
+}
+
+// claim turns the variables into a label for one collective.
+func (v variables) claim(coll string) claim {
+	algo, proto := v.get("NCCL_ALGO"), v.get("NCCL_PROTO")
+	c := claim{from: originVariables, forcesCell: algo != "" || proto != ""}
+	c.Cell = alone(CellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll)))
+	says, forces := v.saysChannels()
+	c.forcesChannels, c.forcesCell = says, c.forcesCell || forces
+	for _, kind := range channelKinds {
+		if least, most := channelRange(v.get, kind); least == most && least > 0 {
+			c.Channels = least
+		}
+	}
+	if loadedTuner(v.get("NCCL_TUNER_PLUGIN")) != "" {
+		c.forcesCell, c.forcesChannels = true, true
+	}
+	return c
+}
+
+// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of
+// them (ranks), by which of the two finds more of the sizes.
+func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
+	if ranks < 2 || op != "allgather" && op != "reducescatter" {
+		return 1
+	}
+	whole, part := 0, 0
+	for i := range rows {
+		if _, _, found := t.ran(op, rows[i].Bytes, 1); found {
+			whole++
+		}
+		if _, _, found := t.ran(op, rows[i].Bytes, uint64(ranks)); found {
+			part++
+		}
+	}
+	if part > whole || part == whole && t.perRank {
+		return uint64(ranks)
+	}
+	return 1
 }

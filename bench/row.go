@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"unique"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -156,29 +155,6 @@ func (s *Sample) unusable() string {
 	return ""
 }
 
-// tokensOf splits a line at blanks into at most len(into) tokens.
-func tokensOf(line []byte, into [][]byte) [][]byte {
-	n := 0
-	for token := range bytes.FieldsSeq(line) {
-		if n == len(into) {
-			break
-		}
-		into[n] = token
-		n++
-	}
-	return into[:n]
-}
-
-// isTime reports whether a token can begin the rest of a row.
-func isTime(t []byte) bool {
-	_, err := strconv.ParseFloat(string(t), 64)
-	return err == nil || string(t) == "N/A"
-}
-
-func isWord(t []byte) bool {
-	return len(t) > 0 && (t[0] >= 'a' && t[0] <= 'z' || t[0] >= 'A' && t[0] <= 'Z')
-}
-
 // beginsRow reports whether tokens are the start of a row: size, count, type.
 func beginsRow(tokens [][]byte) bool {
 	return len(tokens) >= 3 && isNumber(tokens[0]) && isNumber(tokens[1]) && isWord(tokens[2]) && len(tokens[2]) <= 12
@@ -314,22 +290,3 @@ func (c columns) readHalf(r *row, tokens [][]byte) {
 	}
 	r.check()
 }
-
-func bandwidth(t string) float64 {
-	v, err := strconv.ParseFloat(t, 64)
-	if err != nil {
-		return 0
-	}
-	return knownBandwidth(v)
-}
-
-// knownBandwidth turns what is no bandwidth into 0, "not known".
-func knownBandwidth(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		return 0
-	}
-	return v
-}
-
-// kept returns the one copy of a word that many rows have.
-func kept(word string) string { return unique.Make(word).Value() }

@@ -2,9 +2,7 @@ package bench
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,9 +173,6 @@ func (c Conditions) Cover(other Conditions, n int) bool {
 // Graphs reports whether the times are those of calls in CUDA graphs.
 func (c Conditions) Graphs() bool { return strings.Contains(" "+c.Options, " -G ") }
 
-// Unknown is the Algo or Proto of a sample whose configuration is not known.
-const Unknown = -1
-
 // Selection is who chose the configuration.
 type Selection int8
 
@@ -192,73 +187,3 @@ const (
 
 var selections = [...]string{SelectionUnknown: "", SelectionDefault: "default", SelectionForced: "forced",
 	SelectionOwnChannels: "own_channels"}
-
-// simulatedPrefix begins the source of every sample that was made up.
-const simulatedPrefix = "simulated:"
-
-// WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is
-// empty where its value is not known, as the time of a sample that failed. Without any Setup its columns are left out.
-func WriteTidy(w io.Writer, files ...[]Sample) error {
-	columns := sweepColumns
-	for _, samples := range files {
-		for i := range samples {
-			switch setup := samples[i].Setup; {
-			case setup == nil:
-			case setup.MinChannels != "" || setup.MinCTAs != "" || setup.Variables != "":
-				columns = floorColumns
-			default:
-				columns = max(columns, setupColumns)
-			}
-		}
-	}
-	out := csv.NewWriter(w)
-	_ = out.Write(columnNames[:columns]) // Error has it, at the end
-	for _, samples := range files {
-		for i := range samples {
-			_ = out.Write(samples[i].tidy(columns))
-		}
-	}
-	out.Flush()
-	return out.Error()
-}
-
-// tidy returns the sample's fields, in columnNames' order.
-func (s *Sample) tidy(columns int) []string {
-	known := func(n int) string {
-		if n == 0 {
-			return ""
-		}
-		return strconv.Itoa(n)
-	}
-	measured := func(v float64) string {
-		if v == 0 { // of what failed
-			return ""
-		}
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	fields := []string{
-		colCollective: nccl.Colls.Apart[s.Coll], colBytes: strconv.FormatUint(s.Bytes, 10), colDType: s.DType,
-		colRedOp:    s.RedOp,
-		colChannels: known(s.Channels), colNodes: known(s.Nodes), colRanks: known(s.Ranks), colInPlace: "0",
-		colSelection: selections[s.Selection],
-		colMicros:    measured(s.Micros), colAlgBW: measured(s.AlgBW), colBusBW: measured(s.BusBW), colSource: s.Source,
-		colStart: known(s.Start), colPass: known(s.Pass),
-	}
-	if s.Algo != Unknown {
-		fields[colAlgo] = s.Algo.String()
-	}
-	if s.Proto != Unknown {
-		fields[colProto] = s.Proto.String()
-	}
-	if s.InPlace {
-		fields[colInPlace] = "1"
-	}
-	if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
-		fields[colSource] = simulatedPrefix + s.Source
-	}
-	setup := cmp.Or(s.Setup, &Setup{}) // without any its fields are empty
-	for _, said := range setup.fields()[:columns-sweepColumns] {
-		fields = append(fields, *said)
-	}
-	return fields
-}

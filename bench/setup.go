@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"regexp"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -45,83 +43,8 @@ func (s *Setup) fields() []*string {
 		&s.Variables}
 }
 
-// runMetadata collects what the lines of one run tell of its setup and of its end.
-type runMetadata struct {
-	Setup
-	gpus    map[string]bool
-	failure failure
-}
-
-var (
-	// "NCCL version 2.29.2+cuda13.1", "RCCL version : 2.26.6-Unknown".
-	ncclVersion = regexp.MustCompile(`\b([NR])CCL version *:? *([0-9]+\.[0-9]+(?:\.[0-9]+)?)`)
-	// The line that nccl-tests begins with: nccl-library=22902.
-	libraryCode = regexp.MustCompile(`\bnccl-library=([0-9]+)`)
-	cudaDriver  = regexp.MustCompile(`\bcudaDriverVersion ([0-9]+)`)
-	driver      = regexp.MustCompile(`\b(?:Driver Version: *|(ROCm) version *: *)([0-9]+\.[0-9.]+)`)
-	// What NCCL 2.19 on says when it loads a tuner: "Using tuner plugin: 'Example'" (2.19),
-	// "TUNER/Plugin: Using tuner plugin Example" (2.21), "TUNER/Plugin: Using Example (v5)" (2.28),
-	// RCCL's own since 2026.
-	tunerLine = regexp.MustCompile(
-		`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|` +
-			`\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)|` +
-			`Using (built-in CSV tuner)|TUNER/(CsvTuner): Applied`)
-	dateTime = regexp.MustCompile(`20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
-)
-
-// read takes a line of a log that is no row.
-func (f *runMetadata) read(line []byte) {
-	if bytes.Contains(line, []byte("ersion")) || bytes.Contains(line, []byte("nccl-library=")) {
-		f.versions(line)
-	}
-	if bytes.Contains(line, []byte("uner plugin")) || bytes.Contains(line, []byte("CSV tuner")) ||
-		bytes.Contains(line, []byte("TUNER")) {
-		f.tuner(line)
-	}
-	f.timed(line)
-}
-
-func (f *runMetadata) versions(line []byte) {
-	if m := ncclVersion.FindSubmatch(line); m != nil {
-		f.NCCL = quoted(m[2])
-		if m[1][0] == 'R' {
-			f.NCCL = "RCCL " + f.NCCL
-		}
-	} else if m := libraryCode.FindSubmatch(line); m != nil && f.NCCL == "" {
-		f.NCCL = versionOf(atoi(m[1]))
-	}
-	if m := driver.FindSubmatch(line); m != nil {
-		f.Driver = strings.TrimSpace(string(m[1]) + " " + quoted(m[2]))
-	} else if m := cudaDriver.FindSubmatch(line); m != nil && f.Driver == "" {
-		n := atoi(m[1])
-		f.Driver = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
-	}
-}
-
 // IsOurs reports whether our library was loaded.
 func (s *Setup) IsOurs() bool { return strings.HasPrefix(s.Tuner, "nccl-tuner-go") }
-
-// missedTuner reports that NCCL's log names our tuner as the one to load, and NCCL did not load it.
-func (f *runMetadata) missedTuner(v variables) bool {
-	return strings.Contains(v.get("NCCL_TUNER_PLUGIN"), "nccl-tuner-go") && !f.IsOurs()
-}
-
-func (f *runMetadata) tuner(line []byte) {
-	if bytes.Contains(line, []byte(record.Prefix)) {
-		name := "nccl-tuner-go"
-		e, _ := record.ReadEvent(line)
-		if s, is := e.(*record.Start); is && s.Library != "" {
-			name += " " + s.Library
-		}
-		if len(name) > len(f.Tuner) || !f.IsOurs() {
-			f.Tuner = name
-		}
-		return
-	}
-	if m := tunerLine.FindSubmatch(line); m != nil && f.Tuner == "" {
-		f.Tuner = loadedTuner(quoted(bytes.Join(m[1:], nil)))
-	}
-}
 
 // loadedTuner returns the value of NCCL_TUNER_PLUGIN, or nothing where the value means no tuner.
 func loadedTuner(value string) string {
@@ -129,27 +52,6 @@ func loadedTuner(value string) string {
 		return ""
 	}
 	return value
-}
-
-// timed keeps the first time that a line shows.
-func (f *runMetadata) timed(line []byte) {
-	if f.Time == "" && bytes.IndexByte(line, ':') > 0 { // rows have none, unless they have a time
-		f.Time = string(dateTime.Find(line))
-	}
-}
-
-// gpu takes the end of a line of the list of devices: "[0000:1b:00] NVIDIA H100 80GB HBM3".
-func (f *runMetadata) gpu(name string) {
-	if name = quoted([]byte(name)); name == "" {
-		return
-	}
-	if f.gpus == nil {
-		f.gpus = map[string]bool{}
-	}
-	if name == "stand-in (no GPU)" { // what earlier releases wrote
-		name = FakePerf
-	}
-	f.gpus[name] = true
 }
 
 // versionOf turns NCCL_VERSION_CODE into text, and what is none into nothing.
@@ -172,25 +74,6 @@ func (s Setup) clean() *Setup {
 		s.NCCL = strings.TrimSpace("RCCL " + s.NCCL)
 	}
 	return &s
-}
-
-// setup is what is known at a run's end; nil: nothing.
-func (u *run) setup(unknown []mention) *Setup {
-	if !u.inherited {
-		u.metadata.GPU, u.metadata.Hosts = joined(u.metadata.gpus, " + "), joined(u.devices.hosts, " ")
-	}
-	s := u.metadata.Setup
-	if s.Tuner == "" {
-		s.Tuner = loadedTuner(u.variables.get("NCCL_TUNER_PLUGIN"))
-	}
-	for name, into := range map[string]*string{"NCCL_MIN_NCHANNELS": &s.MinChannels, "NCCL_MIN_CTAS": &s.MinCTAs} {
-		if n, err := strconv.Atoi(u.variables.get(name)); err == nil && n > 0 {
-			*into = strconv.Itoa(n)
-		}
-	}
-	u.settings.fill(u.mentions.args)
-	s.Options, s.Variables = u.settings.String(), u.variables.changing(unknown)
-	return s.clean()
 }
 
 // joined lists names: of many the first, and how many more.
@@ -291,14 +174,42 @@ func (s settings) String() string {
 	return strings.TrimSpace(text)
 }
 
-// set keeps the options of a run.
-func (u *run) set(r *Result, line int, s settings) {
-	if s.Graph > 0 {
-		r.note(line, "times are those of CUDA graph launches (-G)")
-	}
-	if s.Threads < 1 || s.GPUs < 1 || s.Threads > 1<<16 || s.GPUs > 1<<16 {
-		return
-	}
-	u.threads = s.Threads * s.GPUs
-	u.settings = s
+// unsure ends a setting in the column of variables that is only mentioned.
+const unsure = "?"
+
+// IsVariable reports whether a name is that of a variable that times or NCCL's choice may depend on.
+func IsVariable(name string) bool { return named.FindString(name) == name && name != "" }
+
+// isVariable reports whether a word is of the column of variables.
+func isVariable(word string) bool { return strings.HasSuffix(word, unsure) || named.MatchString(word) }
+
+// channelKinds are what NCCL's variables count channels by: NCCL_MIN_NCHANNELS and so on.
+var channelKinds = []string{"NCHANNELS", "CTAS"}
+
+// channelRange returns what variables say of one kind: a least number, a most, or both; 0: nothing.
+func channelRange(getenv func(string) string, kind string) (least, most int) {
+	least, _ = strconv.Atoi(getenv("NCCL_MIN_" + kind))
+	most, _ = strconv.Atoi(getenv("NCCL_MAX_" + kind))
+	return max(0, least), max(0, most)
 }
+
+// ChannelBounds returns the variables that bound the channels of a communicator, with their values: a most number, and
+// with it a smaller least one. Sites set such bounds for good, and below them NCCL chooses. All else that these
+// variables can say forces a number.
+func ChannelBounds(getenv func(string) string) (bounds map[string]string) {
+	bounds = map[string]string{}
+	for _, kind := range channelKinds {
+		least, most := channelRange(getenv, kind)
+		if least >= most {
+			continue
+		}
+		bounds["NCCL_MAX_"+kind] = getenv("NCCL_MAX_" + kind)
+		if least > 0 {
+			bounds["NCCL_MIN_"+kind] = getenv("NCCL_MIN_" + kind)
+		}
+	}
+	return bounds
+}
+
+// named are variables that times or NCCL's choice may depend on.
+var named = regexp.MustCompile(`\b(?:(?:[NR]CCL|OFI_NCCL|FI|UCX)_[A-Z][A-Z0-9_]*|CUDA_VISIBLE_DEVICES)\b`)

@@ -2,16 +2,10 @@ package bench
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // variables are what is known of the environment of a run, by full name: NCCL's log, the env of nccl-tests' JSON and
@@ -40,7 +34,6 @@ type mentions struct {
 var (
 	// setByLog is how NCCL's log tells a variable.
 	setByLog = regexp.MustCompile(`\b([NR]CCL_[A-Z0-9_]+) set by environment to +(.*?)\.?\s*$`)
-	named    = regexp.MustCompile(`\b(?:(?:[NR]CCL|OFI_NCCL|FI|UCX)_[A-Z][A-Z0-9_]*|CUDA_VISIBLE_DEVICES)\b`)
 	// valued is what stands between a name and its value: =, and : and value: of YAML and JSON.
 	valued = regexp.MustCompile(`^(?:=|["']?\s*:\s*|["']?\s*,\s*["']?value["']?\s*:\s*)`)
 	// byBlank are words before a name whose value follows a blank.
@@ -53,7 +46,7 @@ var (
 	harmless = regexp.MustCompile(`^(?:FI_LOG_|UCX_LOG_|[NR]CCL_(?:DEBUG|TESTS_|VERSION|HOME|ROOT|DIR|PATH|LIB|` +
 		`INCLUDE|BUILD|SRC|CFLAGS|LDFLAGS|CONF|TOPO_DUMP|GRAPH_DUMP|TUNER_|PROFIL|INSPECTOR|RAS_|COMM_ID|ASYNC_ERROR|` +
 		`BLOCKING_WAIT|SET_THREAD|NVTX|REPORT|WARN|INFO|TRACE|TIMEOUT))`)
-	program  = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?(?:$|["')\s,;])`)
+	perfName = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?(?:$|["')\s,;])`)
 	cpuTimed = regexp.MustCompile(`\s(?:-C\s*|--report_cputime[= ])1\b`)
 )
 
@@ -123,7 +116,7 @@ func (ms *mentions) read(at int, line []byte) bool {
 // names finds the names of variables.
 func (ms *mentions) names(at int, text string) {
 	text = text[:min(len(text), longestRow)]
-	lasts := lasting.MatchString(text) && !program.MatchString(text)
+	lasts := lasting.MatchString(text) && !perfName.MatchString(text)
 	for _, m := range named.FindAllStringIndex(text, -1) {
 		before, name, after := text[:m[0]], text[m[0]:m[1]], text[m[1]:]
 		value := ""
@@ -162,7 +155,8 @@ func (ms *mentions) add(m mention) {
 
 // command takes a line that names a program of nccl-tests.
 func (ms *mentions) command(line string) {
-	found := program.FindAllStringSubmatchIndex(line[:min(len(line), longestRow)], 8)
+	line = line[:min(len(line), longestRow)]
+	found := perfName.FindAllStringSubmatchIndex(line, 8)
 	for _, m := range found {
 		if name := line[m[2]:m[3]]; ms.program != "" && ms.program != name {
 			ms.program = "several"
@@ -228,115 +222,8 @@ func (m mention) String() string {
 	return m.name + "=" + strings.ReplaceAll(m.value, " ", "_") + unsure
 }
 
-// unsure ends a setting in the column of variables that is only mentioned.
-const unsure = "?"
-
 // chose reports whether the mention may have chosen instead of NCCL.
 func (m mention) chose() bool { return m.name == "" || chooses.MatchString(m.name) }
-
-// unknown returns the settings of a run that are mentioned only. joined: the log that NCCL wrote into a file of its own
-// was read.
-func (u *run) unknown(r *Result) (of []mention) {
-	if r.mark.is || u.complete {
-		return nil
-	}
-	said := r.opts.Default || r.opts.Config != nil
-	forced := u.variables.get("NCCL_ALGO")+u.variables.get("NCCL_PROTO") != ""
-	for _, m := range u.mentions.of {
-		_, known := u.variables[m.name]
-		usual := m.value == "0" && (strings.HasSuffix(m.name, "_DISABLE") || strings.Contains(m.name, "_MIN_")) ||
-			m.name == "NCCL_TUNER_PLUGIN" && strings.EqualFold(m.value, "none")
-		apart := m.name == "NCCL_DEBUG_FILE" && u.joined != ""
-		told := m.name == "" && forced
-		if !known && !usual && !apart && !told && !(said && m.chose()) {
-			of = append(of, m)
-		}
-	}
-	if m := wordInName(r.File); m != nil && !said && !forced {
-		of = append(of, *m)
-	}
-	if _, told := u.variables["RCCL_DDA_ENABLE"]; u.log.direct && !told && u.variables.chosen() {
-		of = append(of, mention{"RCCL_DDA_ENABLE", "", u.line, false})
-	}
-	return of
-}
-
-// chosen reports whether variables chose instead of NCCL.
-func (v variables) chosen() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(v)), chooses.MatchString)
-}
-
-// chose reports whether one of the settings may have chosen instead of NCCL.
-func chose(unknown []mention) bool {
-	return slices.ContainsFunc(unknown, func(m mention) bool { return m.chose() || m.name == "RCCL_DDA_ENABLE" })
-}
-
-// wordInName is what the name of a file hints at; nil: nothing.
-func wordInName(file string) *mention {
-	base := filepath.Base(file)
-	if words := hintsIn(strings.TrimSuffix(base, filepath.Ext(base))); words != nil {
-		return &mention{value: strings.Join(words, "+")}
-	}
-	return nil
-}
-
-// ask says which settings of a file nobody tells, and how the user can.
-func (r *Result) ask() {
-	if len(r.unknown) == 0 {
-		return
-	}
-	var names []string
-	chosen, apart, set := false, "", ""
-	first := mostLines
-	for _, text := range slices.Sorted(maps.Keys(r.unknown)) {
-		m := r.unknown[text]
-		switch {
-		case m.name == "NCCL_DEBUG_FILE":
-			apart = m.value
-		case m.name == "RCCL_DDA_ENABLE" && m.value == "":
-			r.note(m.line, "RCCL's direct access is ready (ncclDdaIpcCommInit): it runs calls whatever NCCL_ALGO and "+
-				"a tuner say, so what ran is not known (measure with RCCL_DDA_ENABLE=0; if this run had it, give --with "+
-				"RCCL_DDA_ENABLE=0)")
-			continue
-		case m.chose():
-			chosen = true
-		default:
-			set = m.name
-		}
-		if m.line > 0 {
-			first = min(first, m.line)
-		}
-		if len(names) < mostNames {
-			names = append(names, wording.Quote(strings.TrimSuffix(text, unsure)))
-		}
-	}
-	if first == mostLines {
-		first = 0
-	}
-	text := "mentioned, and NCCL's log does not confirm it: " + strings.Join(names, ", ") + ". Say what ran: "
-	var how []string
-	if apart != "" {
-		how = append(how, "import NCCL's log "+wording.Quote(apart)+" together with this file")
-	}
-	if chosen || apart != "" {
-		how = append(how, "--default if NCCL chose, or --algo, --proto and --channels if something else did")
-	}
-	if set != "" {
-		how = append(how, fmt.Sprintf("--with NAME=VALUE, as --with %s=1, or --with %s= if it was not set", set, set))
-	}
-	if names == nil {
-		return
-	}
-	r.note(first, "%s%s", text, strings.Join(how, "; "))
-}
-
-const mostLines = 1 << 40
-
-// IsVariable reports whether a name is that of a variable that times or NCCL's choice may depend on.
-func IsVariable(name string) bool { return named.FindString(name) == name && name != "" }
-
-// isVariable reports whether a word is of the column of variables.
-func isVariable(word string) bool { return strings.HasSuffix(word, unsure) || named.MatchString(word) }
 
 // changing lists the variables that change times or NCCL's choice, as on a command line, and what is only mentioned.
 func (v variables) changing(unknown []mention) string {
@@ -356,34 +243,6 @@ func (v variables) changing(unknown []mention) string {
 	return strings.Join(slices.Sorted(maps.Keys(found)), " ")
 }
 
-// channelKinds are what NCCL's variables count channels by: NCCL_MIN_NCHANNELS and so on.
-var channelKinds = []string{"NCHANNELS", "CTAS"}
-
-// channelRange returns what variables say of one kind: a least number, a most, or both; 0: nothing.
-func channelRange(getenv func(string) string, kind string) (least, most int) {
-	least, _ = strconv.Atoi(getenv("NCCL_MIN_" + kind))
-	most, _ = strconv.Atoi(getenv("NCCL_MAX_" + kind))
-	return max(0, least), max(0, most)
-}
-
-// ChannelBounds returns the variables that bound the channels of a communicator, with their values: a most number, and
-// with it a smaller least one. Sites set such bounds for good, and below them NCCL chooses. All else that these
-// variables can say forces a number.
-func ChannelBounds(getenv func(string) string) (bounds map[string]string) {
-	bounds = map[string]string{}
-	for _, kind := range channelKinds {
-		least, most := channelRange(getenv, kind)
-		if least >= most {
-			continue
-		}
-		bounds["NCCL_MAX_"+kind] = getenv("NCCL_MAX_" + kind)
-		if least > 0 {
-			bounds["NCCL_MIN_"+kind] = getenv("NCCL_MIN_" + kind)
-		}
-	}
-	return bounds
-}
-
 // saysChannels reports whether variables say how many channels there are at least or at most, and whether they force
 // some.
 func (v variables) saysChannels() (says, forces bool) {
@@ -395,62 +254,5 @@ func (v variables) saysChannels() (says, forces bool) {
 	return says, forces
 }
 
-// claim turns the variables into a label for one collective.
-func (v variables) claim(coll string) claim {
-	algo, proto := v.get("NCCL_ALGO"), v.get("NCCL_PROTO")
-	c := claim{from: originVariables, forcesCell: algo != "" || proto != ""}
-	c.Cell = alone(CellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll)))
-	says, forces := v.saysChannels()
-	c.forcesChannels, c.forcesCell = says, c.forcesCell || forces
-	for _, kind := range channelKinds {
-		if least, most := channelRange(v.get, kind); least == most && least > 0 {
-			c.Channels = least
-		}
-	}
-	if loadedTuner(v.get("NCCL_TUNER_PLUGIN")) != "" {
-		c.forcesCell, c.forcesChannels = true, true
-	}
-	return c
-}
-
-// alone adds the protocol where the algorithm has a single one: NVLS, NVLSTree, CollNet and PAT run with Simple.
-func alone(c nccl.Cell) nccl.Cell {
-	if c.Proto != Unknown || c.Algo == Unknown {
-		return c
-	}
-	only := nccl.NoCell
-	for algo, proto := range nccl.Cells {
-		cell := nccl.Cell{Algo: algo, Proto: proto}
-		has := slices.ContainsFunc(nccl.AllColls(), func(coll nccl.Coll) bool { return nccl.Offers(coll, cell) })
-		if algo == c.Algo && has {
-			if only != nccl.NoCell {
-				return c
-			}
-			only = cell
-		}
-	}
-	if only == nccl.NoCell {
-		return c
-	}
-	return only
-}
-
-// onlyChoice returns the single name that a value of NCCL_ALGO or NCCL_PROTO
-// leaves for a collective, or nothing: "Ring", or since NCCL 2.24
-// "allreduce:tree;broadcast:ring". A list or "^Tree" leaves a choice.
-func onlyChoice(value, coll string) string {
-	chosen := ""
-	for part := range strings.SplitSeq(value, ";") {
-		name, list, perColl := strings.Cut(part, ":")
-		if !perColl {
-			chosen = part
-		} else if fold(strings.TrimSpace(name)) == coll {
-			chosen = list
-			break
-		}
-	}
-	if strings.ContainsAny(chosen, ",^") {
-		return ""
-	}
-	return strings.TrimSpace(chosen)
-}
+// longestRow bounds what is put together as one row.
+const longestRow = 4096

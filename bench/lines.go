@@ -30,8 +30,8 @@ var (
 	units = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
 )
 
-// prefix is what a launcher or a collector of logs puts before every line. It is found before the header of a run.
-type prefix struct {
+// linePrefix is what a launcher or a collector of logs puts before every line. It is found before the header of a run.
+type linePrefix struct {
 	start, inside *regexp.Regexp // nil: none is known
 	quoted        bool           // the lines are quoted, as in ansible's lists
 	missing       bool           // the last line did not have it
@@ -39,14 +39,14 @@ type prefix struct {
 }
 
 // learn finds the prefix of a line of a header.
-func (p *prefix) learn(line []byte) {
+func (p *linePrefix) learn(line []byte) {
 	at := begins.FindIndex(line)
 	const longest = 256 // prefixes are shorter
 	if at == nil || at[0] > longest || p.start != nil && len(p.start.Find(line)) == at[0] {
 		return
 	}
 	text := string(line[:at[0]])
-	*p = prefix{}
+	*p = linePrefix{}
 	if strings.TrimSpace(text) == "" {
 		return
 	}
@@ -80,7 +80,7 @@ func (p *prefix) learn(line []byte) {
 }
 
 // strip removes what launchers and collectors add to a line.
-func (p *prefix) strip(line []byte) []byte {
+func (p *linePrefix) strip(line []byte) []byte {
 	if at := bytes.IndexByte(line, '{'); at >= 0 && bytes.HasPrefix(line[at:], []byte(`{"`)) {
 		if wrapped, ok := Unwrap(bytes.TrimSpace(line[at:])); ok {
 			line = wrapped
@@ -191,8 +191,6 @@ func stripLauncher(line []byte) []byte {
 	return line
 }
 
-func isNumber(s []byte) bool { return len(bytes.TrimLeft(s, "0123456789")) == 0 }
-
 // logLine is a line of NCCL's debug log, and the piece of a result row that was
 // printed before it without a line's end.
 type logLine struct {
@@ -278,20 +276,8 @@ func (l *logLine) hostPID() string {
 	return parts[0] + ":" + parts[1]
 }
 
-// join reads NCCL's log of a process of the run, where that is in a file of its own.
-func (t *text) join(process string) {
-	if t.r.opts.LogOf == nil || process == "" || process == t.run.joined { // the ranks of a process follow each other
-		return
-	}
-	log := t.r.opts.LogOf(process)
-	if log == nil {
-		return
-	}
-	t.run.joined = process
-	for line := range bytes.Lines(log) {
-		if l, ok := t.hosts.split(bytes.TrimRight(line, "\r\n")); ok && l.hostPID() == process {
-			t.log(l)
-			t.run.metadata.read(l.message)
-		}
-	}
-}
+// longestLine bounds what is kept of one line: a cpu mask or an environment may
+// be long, a row never is.
+const longestLine = 1 << 20
+
+var setByEnvironment = []byte(" set by environment to ")

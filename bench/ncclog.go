@@ -225,27 +225,6 @@ func (t *tuningLog) ran(op operation, size, scale uint64) (l nccl.Config, agreed
 	return v.best, v.of[v.best]*10 >= v.total*9, true
 }
 
-// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of
-// them (ranks), by which of the two finds more of the sizes.
-func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
-	if ranks < 2 || op != "allgather" && op != "reducescatter" {
-		return 1
-	}
-	whole, part := 0, 0
-	for i := range rows {
-		if _, _, found := t.ran(op, rows[i].Bytes, 1); found {
-			whole++
-		}
-		if _, _, found := t.ran(op, rows[i].Bytes, uint64(ranks)); found {
-			part++
-		}
-	}
-	if part > whole || part == whole && t.perRank {
-		return uint64(ranks)
-	}
-	return 1
-}
-
 // member returns the value of "name = value" in a record of the log.
 func member(message []byte, name string) []byte {
 	for _, before := range []string{".", " "} {
@@ -257,13 +236,4 @@ func member(message []byte, name string) []byte {
 		}
 	}
 	return nil
-}
-
-// atoi returns a number, 0 or more. It is 0 where the text is no number.
-func atoi(b []byte) int {
-	n, err := strconv.Atoi(string(b))
-	if err != nil {
-		return 0
-	}
-	return max(n, 0)
 }

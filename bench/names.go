@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unique"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// operation is what a run measured: one of the collectives that a tuner is
+// asked about, or another.
+type operation string // folded name; empty: not known
+
+// collByName holds what nccl-tests can measure. -1 is an operation that NCCL asks no tuner about.
+var collByName = func() map[string]nccl.Coll {
+	m := map[string]nccl.Coll{}
+	for _, c := range nccl.AllColls() {
+		m[c.String()] = c
+	}
+	for _, other := range []string{"alltoall", "alltoallv", "sendrecv", "scatter", "gather", "hypercube"} {
+		m[other] = -1
+	}
+	return m
+}()
+
+// longestQuote bounds what is quoted of a log.
+const longestQuote = 240
+
+func quoted(text []byte) string {
+	text = bytes.TrimSpace(text)
+	if len(text) > longestQuote {
+		text = append(text[:longestQuote:longestQuote], "..."...)
+	}
+	return strings.ToValidUTF8(string(text), "?")
+}
+
+// noLabel is a configuration that is not known at all.
+var noLabel = nccl.Config{Cell: nccl.NoCell}
+
+// fold removes what differs between the spellings of one name.
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '_', '-', ' ':
+			return -1
+		}
+		return r
+	}, strings.ToLower(s))
+}
+
+// parseAlgo reads an algorithm's name, or its number as older logs print it.
+func parseAlgo(s string) (nccl.Algo, bool) {
+	a, ok := parseLabel(nccl.Algos, s)
+	if !ok && fold(s) == "collnet" { // its only kind before NCCL 2.14
+		return nccl.AlgoCollNetDirect, true
+	}
+	return a, ok
+}
+
+// CellNamed reads the names of an algorithm and a protocol as logs print them. A name that it does not know,
+// such as that of a symmetric kernel, becomes Unknown.
+func CellNamed(algo, proto string) (c nccl.Cell) {
+	c.Algo, _ = parseAlgo(algo)
+	c.Proto, _ = parseProto(proto)
+	return c
+}
+
+func parseProto(s string) (nccl.Proto, bool) { return parseLabel(nccl.Protos, s) }
+
+func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) (T, bool) {
+	if v, ok := names.Named(s); ok {
+		return v, true
+	}
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < len(names.Known) {
+		return T(n), true
+	}
+	if v, ok := names.Named(fold(s)); ok {
+		return v, true
+	}
+	return Unknown, false
+}
+
+var (
+	// channelsWord is a number of channels in prose, as 8ch.
+	channelsWord = regexp.MustCompile(`^(?:n?ch(?:annels?)?[0-9]+|[0-9]+n?ch(?:annels?)?)$`)
+	notWord      = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
+// hintsIn returns the words of a text that name an algorithm, a protocol, a number of channels or what else may choose.
+// Such words tell nothing for sure: no-nvls.log ran without NVLS.
+func hintsIn(text string) (hints []string) {
+	words := notWord.Split(strings.ToLower(text), -1)
+	for i := 0; i < len(words) && len(hints) < 4; i++ {
+		pair := ""
+		if i+1 < len(words) {
+			pair = words[i] + "_" + words[i+1] // nvls_tree
+		}
+		switch {
+		case isHint(pair):
+			hints = append(hints, pair)
+			i++
+		case isHint(words[i]):
+			hints = append(hints, words[i])
+		}
+	}
+	return hints
+}
+
+func isHint(word string) bool {
+	_, isAlgo := nccl.Algos.Named(word)
+	_, isProto := nccl.Protos.Named(word)
+	switch word {
+	case "":
+		return false
+	case "collnet", "sharp", "mscclpp", "msccl":
+		return true
+	}
+	return isAlgo || isProto || channelsWord.MatchString(word)
+}
+
+func isNumber(s []byte) bool { return len(bytes.TrimLeft(s, "0123456789")) == 0 }
+
+// tokensOf splits a line at blanks into at most len(into) tokens.
+func tokensOf(line []byte, into [][]byte) [][]byte {
+	n := 0
+	for token := range bytes.FieldsSeq(line) {
+		if n == len(into) {
+			break
+		}
+		into[n] = token
+		n++
+	}
+	return into[:n]
+}
+
+// isTime reports whether a token can begin the rest of a row.
+func isTime(t []byte) bool {
+	_, err := strconv.ParseFloat(string(t), 64)
+	return err == nil || string(t) == "N/A"
+}
+
+func isWord(t []byte) bool {
+	return len(t) > 0 && (t[0] >= 'a' && t[0] <= 'z' || t[0] >= 'A' && t[0] <= 'Z')
+}
+
+func bandwidth(t string) float64 {
+	v, err := strconv.ParseFloat(t, 64)
+	if err != nil {
+		return 0
+	}
+	return knownBandwidth(v)
+}
+
+// knownBandwidth turns what is no bandwidth into 0, "not known".
+func knownBandwidth(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0
+	}
+	return v
+}
+
+// kept returns the one copy of a word that many rows have.
+func kept(word string) string { return unique.Make(word).Value() }
+
+func programOperation(program string) operation {
+	program, _, _ = strings.Cut(program, "_perf")
+	return operation(fold(program))
+}
+
+// TrimUnit is the unit, in bytes, that nccl-tests rounds sizes down to. It is an element, or 16 bytes for each rank
+// where each rank has a part of the data (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to
+// 2.18).
+func TrimUnit(coll nccl.Coll, ranks int) uint64 {
+	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
+		return 16 * uint64(ranks)
+	}
+	return 4
+}
+
+// Unknown is the Algo or Proto of a sample whose configuration is not known.
+const Unknown = -1
+
+// alone adds the protocol where the algorithm has a single one: NVLS, NVLSTree, CollNet and PAT run with Simple.
+func alone(c nccl.Cell) nccl.Cell {
+	if c.Proto != Unknown || c.Algo == Unknown {
+		return c
+	}
+	only := nccl.NoCell
+	for algo, proto := range nccl.Cells {
+		cell := nccl.Cell{Algo: algo, Proto: proto}
+		has := slices.ContainsFunc(nccl.AllColls(), func(coll nccl.Coll) bool { return nccl.Offers(coll, cell) })
+		if algo == c.Algo && has {
+			if only != nccl.NoCell {
+				return c
+			}
+			only = cell
+		}
+	}
+	if only == nccl.NoCell {
+		return c
+	}
+	return only
+}
+
+// onlyChoice returns the single name that a value of NCCL_ALGO or NCCL_PROTO
+// leaves for a collective, or nothing: "Ring", or since NCCL 2.24
+// "allreduce:tree;broadcast:ring". A list or "^Tree" leaves a choice.
+func onlyChoice(value, coll string) string {
+	chosen := ""
+	for part := range strings.SplitSeq(value, ";") {
+		name, list, perColl := strings.Cut(part, ":")
+		if !perColl {
+			chosen = part
+		} else if fold(strings.TrimSpace(name)) == coll {
+			chosen = list
+			break
+		}
+	}
+	if strings.ContainsAny(chosen, ",^") {
+		return ""
+	}
+	return strings.TrimSpace(chosen)
+}
+
+// atoi returns a number, 0 or more. It is 0 where the text is no number.
+func atoi(b []byte) int {
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+func isCut(err error) bool {
+	return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
+}
