@@ -71,8 +71,11 @@ func (t *tuningLog) read(process string, message []byte) {
 		}
 		return
 	}
-	if at := bytes.Index(message, []byte(" Bytes ")); at > 0 && bytes.Contains(message[at:], []byte("-> ")) {
-		t.arrow(message, at)
+	if bytes.Contains(message, []byte(" Bytes ")) && bytes.Contains(message, []byte("-> ")) {
+		if ran, ok := ReadRan(message); ok {
+			t.perRank, t.symmetric = t.perRank || ran.PerRank, t.symmetric || ran.NoTuner
+			t.vote(logKey{operation(ran.Operation), ran.Bytes}, ran.Config)
+		}
 		return
 	}
 	if bytes.Contains(message, []byte("TUNER/CsvTuner: ")) {
@@ -140,50 +143,63 @@ func (t *tuningLog) offer(coll nccl.Coll, cells []nccl.Cell) {
 	}
 }
 
-func (t *tuningLog) arrow(message []byte, at int) {
+// Ran is what a line of NCCL_DEBUG_SUBSYS=TUNING tells of a call. One rank of a communicator logs it, the first.
+type Ran struct {
+	Operation string // as allreduce; empty: before NCCL 2.23 the log does not say
+	Bytes     uint64
+	PerRank   bool // the bytes of an AllGather or a ReduceScatter are those of one rank (2.24 on)
+	nccl.Config
+	NoTuner bool // a symmetric kernel or the copy engine: no algorithm in the tuner's sense
+}
+
+// ReadRan reads such a line's message.
+func ReadRan(message []byte) (r Ran, ok bool) {
+	at := bytes.Index(message, []byte(" Bytes "))
+	if at <= 0 || !bytes.Contains(message[at:], []byte("-> ")) {
+		return r, false
+	}
 	name := bytes.TrimRight(message[:at], "0123456789")
 	n, err := strconv.ParseUint(string(message[len(name):at]), 10, 64)
 	if err != nil {
-		return
+		return r, false
 	}
-	key := logKey{bytes: n}
+	r = Ran{Bytes: n, Config: noLabel}
 	name = bytes.TrimSuffix(bytes.TrimSpace(name), []byte(":"))
-	name, symmetric := bytes.CutSuffix(name, []byte(" [Symmetric]"))
+	if of, _, other := bytes.Cut(name, []byte(" [")); other && bytes.HasSuffix(name, []byte("]")) {
+		name, r.NoTuner = of, true // [Symmetric], [Copy Engine]
+	}
 	if i := bytes.LastIndexByte(name, ' '); i >= 0 {
 		name = name[i+1:]
 	}
 	if op := fold(string(name)); op != "" {
 		if _, known := collByName[op]; known {
-			key.op = operation(op)
+			r.Operation = op
 		}
 	}
 	var tokens [24][]byte
 	words := tokensOf(message[at:], tokens[:])
-	l := noLabel
 	for i := 0; i+1 < len(words); i++ {
 		switch string(words[i]) {
 		case "Algo":
-			l.Algo, _ = parseAlgo(string(words[i+1]))
+			r.Algo, _ = parseAlgo(string(words[i+1]))
 		case "proto":
-			l.Proto, _ = parseProto(string(words[i+1]))
+			r.Proto, _ = parseProto(string(words[i+1]))
 		case "Kernel":
-			symmetric = true
+			r.NoTuner = true
 		}
 	}
 	if i := bytes.Index(message, []byte("channel{Lo..Hi}={")); i > 0 {
-		t.perRank = true
+		r.PerRank = true
 		low, high, _ := bytes.Cut(message[i+len("channel{Lo..Hi}={"):], []byte(".."))
 		high, _, _ = bytes.Cut(high, []byte("}"))
 		if a, b := atoi(low), atoi(high); b >= a {
-			l.Channels = b - a + 1
+			r.Channels = b - a + 1
 		}
 	}
-	if symmetric {
-		t.symmetric, t.perRank, l = true, true, noLabel
-	} else if !l.Known() {
-		return
+	if r.NoTuner {
+		r.PerRank, r.Config = true, noLabel
 	}
-	t.vote(key, l)
+	return r, r.NoTuner || r.Known()
 }
 
 func (t *tuningLog) vote(key logKey, l nccl.Config) {

@@ -34,7 +34,7 @@ func (p *Profile) Write(w io.Writer) error {
 	table := csv.NewWriter(&out)
 	rows := [][]string{columnNames}
 	for _, e := range p.Entries {
-		row := []string{e.Coll.String(), strconv.Itoa(e.Nodes), strconv.Itoa(e.Ranks), "", number(e.Calls),
+		row := []string{e.Coll.String(), number(float64(e.Nodes)), number(float64(e.Ranks)), "", number(e.Calls),
 			number(e.StepCalls), number(e.Micros), "", "", "", e.DecidedBy}
 		if e.Bytes > 0 {
 			row[3] = strconv.FormatUint(e.Bytes, 10)
@@ -118,8 +118,12 @@ func (r *reader) entry() Entry {
 	if e.Coll, err = nccl.Colls.Parse(r.Field("collective")); err != nil {
 		r.Fail("collective", "%v", err)
 	}
-	e.Nodes = r.count("nodes", 1, mostRanks)
-	e.Ranks = r.count("ranks", max(2, e.Nodes), mostRanks)
+	if r.Field("nodes") != "" {
+		e.Nodes = r.count("nodes", 1, mostRanks)
+	}
+	if r.Field("ranks") != "" || e.Nodes > 0 {
+		e.Ranks = r.count("ranks", max(2, e.Nodes), mostRanks)
+	}
 	if text := r.Field("bytes"); text != "" {
 		if e.Bytes, err = nccl.ParseBytes(text); err != nil {
 			r.Fail("bytes", "%v", err)

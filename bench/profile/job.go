@@ -20,6 +20,7 @@ type Job struct {
 	series  map[seriesKey]*series
 	ranks   map[place]map[int]bool
 
+	log     jobLog
 	decided map[Shape]record.Decision
 	unnamed int // decisions of communicators whose shape the log does not tell
 	others  map[string]int
@@ -81,6 +82,9 @@ func NewJob() *Job {
 		comms: map[string]int32{}, entries: map[CallKind]int32{}, calls: map[callKey]*call{},
 		series: map[seriesKey]*series{},
 		ranks:  map[place]map[int]bool{}, decided: map[Shape]record.Decision{}, others: map[string]int{},
+		log: jobLog{members: map[member]*joined{}, processes: map[process]*memberships{},
+			waiting: map[waitingKey][]waiting{}, tallies: map[Shape]*tally{},
+			Overrides: Overrides{offered: map[nccl.Coll]map[nccl.Cell]bool{}}},
 	}
 }
 
@@ -125,8 +129,8 @@ func (j *Job) groups() int {
 func (j *Job) Profile(steps int) (*Profile, error) {
 	p := &Profile{}
 	ranks := float64(j.recorded())
-	add := func(e Entry, records int) {
-		e.Calls = float64(records) / ranks
+	add := func(e Entry, calls float64) {
+		e.Calls = calls
 		if steps > 0 {
 			e.StepCalls = e.Calls / float64(steps)
 		}
@@ -138,15 +142,16 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		if all := times[int32(i)]; len(all) > 0 {
 			e.Micros = stats.Median(all)
 		}
-		add(e, f.records)
+		add(e, float64(f.records)/ranks)
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
 		return nil, err
 	}
 	for kind, n := range unknown {
-		add(Entry{CallKind: kind}, n)
+		add(Entry{CallKind: kind}, float64(n)/ranks)
 	}
+	j.addLog(p, add)
 	j.addDecisions(p)
 	if missed > 0 {
 		p.note("%d of %d calls were not recorded: their sequence numbers are missing, and their sizes are not known "+

@@ -40,6 +40,7 @@ type Profile struct {
 	Entries []Entry
 	// Notes say what the sources do not tell, for a person.
 	Notes []string
+	Overrides
 }
 
 // Weight is how a profile's entries are weighed against each other.

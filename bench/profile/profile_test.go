@@ -34,7 +34,7 @@ func job(t *testing.T, steps int, patterns ...string) *Profile {
 			defer in.Close()
 			read := j.Inspector
 			if filepath.Ext(file) == ".log" {
-				read = j.Decisions
+				read = j.Log
 			}
 			if err := read(filepath.Base(file), in); err != nil {
 				t.Fatal(err)
@@ -257,7 +257,7 @@ func TestDecisions(t *testing.T) {
 					"by 1.0 %)") +
 			fmt.Sprintf(line, 4, "ring/ll") + strings.Repeat("x", 100_000) + "\n" + fmt.Sprintf(line, 8, "tree/ll")
 	log = strings.ReplaceAll(log, "nvls_tree", "nvlstree")
-	if err := j.Decisions("job.log", strings.NewReader(log)); err != nil {
+	if err := j.Log("job.log", strings.NewReader(log)); err != nil {
 		t.Fatal(err)
 	}
 	p, err := j.Profile(0)
@@ -272,7 +272,7 @@ func TestDecisions(t *testing.T) {
 	for _, d := range []string{"choice=nvls_tree/simple channels=16 by=m.json pipe_ops=1", "choice=ring/ll by=m.json pipe_ops=4"} {
 		now += "TUNER/Go: decision comm=0x7 coll=allreduce size=8MiB " + d + "\n"
 	}
-	if err := j.Decisions("job.log", strings.NewReader(now)); err != nil {
+	if err := j.Log("job.log", strings.NewReader(now)); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := j.Profile(0); err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
@@ -280,7 +280,7 @@ func TestDecisions(t *testing.T) {
 	}
 	// A line that names no communicator is of the only shape that there is.
 	j = NewJob()
-	if err := j.Decisions("job.log", strings.NewReader(strings.ReplaceAll(log, "communicator 0x0: ", ""))); err != nil {
+	if err := j.Log("job.log", strings.NewReader(strings.ReplaceAll(log, "communicator 0x0: ", ""))); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := j.Profile(0); err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
@@ -288,7 +288,7 @@ func TestDecisions(t *testing.T) {
 	}
 	// Two shapes without identities: nobody knows which of them a decision is for.
 	j = NewJob()
-	if err := j.Decisions("job.log",
+	if err := j.Log("job.log",
 		strings.NewReader(log+strings.Replace(start, "8 ranks", "4 ranks", 1))); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestDecisions(t *testing.T) {
 		t.Errorf("%v: %+v", err, p)
 	}
 	for text, want := range map[string]string{
-		start: "job.log: no decision of the library is in it (needed:",
+		"epoch 1\n": "job.log: no decision of the library is in it, nor a line of NCCL's log (needed:",
 		start + fmt.Sprintf(line, 1, "rign/ll"): "job.log:2: a line of the library that cannot be read: unknown " +
 			"algorithm",
 		start + fmt.Sprintf(line, 1, "ring/ll") +
@@ -305,7 +305,7 @@ func TestDecisions(t *testing.T) {
 		start + strings.Replace(fmt.Sprintf(line, 1, "ring/ll"), "8MiB", "8MB",
 			1): `job.log:2: a line of the library that cannot be read: "8MB" is ambiguous`,
 	} {
-		if err := NewJob().Decisions("job.log", strings.NewReader(text)); err == nil ||
+		if err := NewJob().Log("job.log", strings.NewReader(text)); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -463,7 +463,7 @@ func BenchmarkWorstRecorder(b *testing.B) {
 
 func BenchmarkWorstDecisions(b *testing.B) {
 	const comm = "TUNER/Go: start library=1 comm=0x%d ranks=8 nodes=1\n"
-	benchmarkJob(b, func(j *Job, in io.Reader) error { return j.Decisions("x", in) },
+	benchmarkJob(b, func(j *Job, in io.Reader) error { return j.Log("x", in) },
 		hostile.Text{Unit: "TUNER/Go: communicator "}, hostile.Text{Head: `TUNER/Go: communicator "`, Unit: `\"`},
 		hostile.Text{Unit: comm + "TUNER/Go: decision comm=0x%d coll=allreduce size=%d by=x pipe_ops=1\n"},
 		hostile.Text{Unit: "TUNER/Go: allreduce 1, 1 pipelined: ring/ll 2 ch, decided by x\n"},

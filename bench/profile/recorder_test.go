@@ -69,7 +69,7 @@ func TestRecorderPastTuner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if err := job.Decisions("log", log); err != nil {
+	if err := job.Log("log", log); err != nil {
 		t.Fatal(err)
 	}
 	p, err := job.Profile(0)

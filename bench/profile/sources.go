@@ -1,7 +1,7 @@
 package profile
 
 import (
-	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -210,46 +210,40 @@ type Shape struct {
 // unnamedComm stands for the identity of communicators where the ABI has none.
 const unnamedComm = "0x0"
 
-// mostLine bounds a line of a log. The library writes none that is longer.
-const mostLine = 1 << 20
+// decisions are those of a log, by communicator.
+type decisions struct {
+	shapes       map[string]nccl.Comm
+	all, unnamed map[nccl.Comm]bool
+	byComm       map[string][]record.Decision
+}
 
-// Decisions reads the library's decisions from a job's log. They tell which calls the job makes and what runs them,
-// once for each shape. They do not tell how often and how long. A log without decisions is an error.
-func (j *Job) Decisions(name string, in io.Reader) error {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 1<<16), mostLine)
-	shapes := map[string]nccl.Comm{}
-	all, unnamed := map[nccl.Comm]bool{}, map[nccl.Comm]bool{}
-	byComm := map[string][]record.Decision{}
-	for n := 1; lines.Scan(); n++ {
-		e, err := record.ReadEvent(lines.Bytes())
-		if err != nil {
-			return fmt.Errorf("%s:%d: a line of the library that cannot be read: %w", name, n, err)
+func newDecisions() *decisions {
+	return &decisions{map[string]nccl.Comm{}, map[nccl.Comm]bool{}, map[nccl.Comm]bool{},
+		map[string][]record.Decision{}}
+}
+
+func (d *decisions) take(e record.Event) {
+	switch e := e.(type) {
+	case *record.Start:
+		s := e.Comm
+		if s.Nodes < 1 || s.Ranks < s.Nodes || s.Ranks > mostRanks {
+			return
 		}
-		switch e := e.(type) {
-		case *record.Start:
-			s := e.Comm
-			if s.Nodes < 1 || s.Ranks < s.Nodes || s.Ranks > mostRanks {
-				continue
-			}
-			if all[s] = true; e.ID == "" {
-				unnamed[s] = true
-			} else {
-				shapes[e.ID] = s
-			}
-		case *record.Decision:
-			byComm[e.ID] = append(byComm[e.ID], *e)
+		if d.all[s] = true; e.ID == "" {
+			d.unnamed[s] = true
+		} else {
+			d.shapes[e.ID] = s
 		}
+	case *record.Decision:
+		d.byComm[e.ID] = append(d.byComm[e.ID], *e)
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if len(byComm) == 0 {
-		return fmt.Errorf("%s: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO "+
-			"and NCCL_TUNER_LOG=decisions, or a job profile, whose first line is %q)", name, Head+"1")
-	}
+}
+
+// decisions takes those of a log.
+func (j *Job) decisions(of *decisions) {
+	shapes, byComm := of.shapes, of.byComm
 	// A decision that names no communicator may belong to any. It is used if all communicators have the same shape.
-	for id, alike := range map[string]map[nccl.Comm]bool{unnamedComm: unnamed, "": all} {
+	for id, alike := range map[string]map[nccl.Comm]bool{unnamedComm: of.unnamed, "": of.all} {
 		if len(alike) == 1 {
 			shapes[id] = slices.Collect(maps.Keys(alike))[0]
 		}
@@ -268,7 +262,6 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 			}
 		}
 	}
-	return nil
 }
 
 // addDecisions adds to the entries who decided, unless the inspector recorded another configuration. It adds entries
@@ -295,7 +288,7 @@ func (j *Job) addDecisions(p *Profile) {
 			e.CallKind = chosen
 		}
 		if !d.Known() || e.Cell == d.Cell {
-			e.Channels, e.DecidedBy = d.Channels, d.By
+			e.Channels, e.DecidedBy = cmp.Or(e.Channels, d.Channels), d.By
 		}
 	}
 	for key, d := range j.decided {
@@ -304,7 +297,7 @@ func (j *Job) addDecisions(p *Profile) {
 				DecidedBy: d.By})
 		}
 	}
-	if len(j.decided) > 0 && len(j.found) == 0 {
+	if len(j.decided) > 0 && len(j.found)+len(j.log.tallies) == 0 {
 		p.note("the library's log tells which calls a job makes and what runs them, not how often nor how long")
 	}
 }

@@ -106,7 +106,7 @@ func TestTuner(t *testing.T) {
 	env = []string{"NCCL_DEBUG=INFO", "NCCL_TUNER_PLUGIN=" + testlib.Library, "NCCL_TUNER_LOG=decisions",
 		"NCCL_TUNER_CONFIG_FILE=" + testlib.File(t, "p.csv", "allreduce,0,1M,tree,simple,4,1,8\n")}
 	job := profile.NewJob()
-	if err := job.Decisions("job.log", strings.NewReader(started(t, 0, env, "all_reduce_perf", "-g", "8", "-b", "1M",
+	if err := job.Log("job.log", strings.NewReader(started(t, 0, env, "all_reduce_perf", "-g", "8", "-b", "1M",
 		"-e", "2M", "-f", "2"))); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +83,8 @@ func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[strin
 	}
 	p, err := job.Profile(steps)
 	if err == nil && len(p.Entries) == 0 {
-		err = errors.New("not one collective that tuners are asked about is in these files")
+		err = errors.New("not one collective that tuners are asked about is in these files (needed of a log: " +
+			profile.LogVariables + ")" + strings.Join(append([]string{""}, p.Notes...), "; "))
 	}
 	return p, err
 }
@@ -107,7 +109,7 @@ func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, known map[stri
 	called, text := cli.Called(file), io.TeeReader(in, shown.within(in))
 	switch head, _ := in.Peek(len(record.Head)); {
 	case kind != cli.KindRecording:
-		return job.Decisions(called, text)
+		return job.Log(called, text)
 	case string(head) == record.Head:
 		return job.Recorder(called, text)
 	}

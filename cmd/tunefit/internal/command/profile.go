@@ -34,17 +34,21 @@ prints what they decide there, and what the model expects that to save.
 It reads a job profile, or what tunefit import makes one of:
   - the directory of ` + tuner.EnvRecord + `
   - the output of NCCL's inspector
-  - a job's log with the library's decisions (NCCL_TUNER_LOG=decisions)
-All files must be of one job.
+  - a job's log, in one file or several, also gzip: of NCCL (NCCL_DEBUG=INFO,
+    NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING,COLL) or with the library's decisions
+    (NCCL_TUNER_LOG=decisions)
+All files must be of one job. With --policy it says why something else ran than the
+policy says, as far as the files tell.
 
 Shares are of the time if that is known of nearly all calls, else of the bytes. A -
-means not known: logs of decisions have no counts, and times need the files of all
-ranks. Calls are those of one rank, the mean over the ranks that were recorded. It
+means not known: logs of decisions have no counts, no log has times, and times need
+the files of all ranks. Calls are those of one rank, the mean over the ranks that were recorded. It
 counts what the model expects to save only where the job runs NCCL's default, or
 where nothing tells what it runs.`,
 		Example: `  tunefit profile job.csv
   tunefit profile recorded/ --steps 8
   tunefit profile inspector*.json --steps 8 --json
+  tunefit profile job-rank*.log.gz --policy tuner.csv
   tunefit profile job.csv --model model.json`,
 		Args: cli.Args(1, -1, "a job profile, or what the inspector or the library wrote of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
@@ -127,6 +131,9 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	var shown []policy.Comm
 	comms := map[nccl.Comm]policy.Comm{}
 	for _, g := range v.bins {
+		if g.Nodes == 0 {
+			continue
+		}
 		c, ok := comms[g.Comm]
 		if !ok {
 			c = a.Comm(g.Comm)

@@ -65,7 +65,7 @@ func (v *profileView) headline() string {
 		return "no size of a call is known"
 	}
 	g := v.bins[0]
-	what := fmt.Sprintf("%s of %s on %s", g.Coll, cli.SizeRange(g.Sizes()), g.Comm)
+	what := fmt.Sprintf("%s of %s on %s", g.Coll, cli.SizeRange(g.Sizes()), commText(g.Comm))
 	if v.total == 0 {
 		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known",
 			wording.Plural(len(v.Entries), "kind"), what)
@@ -84,11 +84,11 @@ func (v *profileView) write(w io.Writer) {
 	}
 	if len(v.bins) > 0 {
 		inDetail := v.bins[:1]
-		if v.by != (ask.Decider{}) { // show the decisions about all of them
+		if v.by != (ask.Decider{}) || v.scale.Weight != profile.ByTime { // decisions, or what ran, of all of them
 			inDetail = v.bins
 		}
 		for _, g := range inDetail {
-			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Comm, cli.SizeRange(g.Sizes()))
+			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, commText(g.Comm), cli.SizeRange(g.Sizes()))
 			v.table(w, g.Entries)
 		}
 		if len(v.bins) > 1 {
@@ -101,7 +101,7 @@ func (v *profileView) write(w io.Writer) {
 					n := v.scale.Count(e)
 					calls, bytes, micros = calls+n, bytes+n*float64(e.Bytes), micros+n*e.Micros
 				}
-				tw.Row(v.share(g.Weight), g.Coll, g.Comm, cli.SizeRange(g.Sizes()), known(calls, "%.4g"),
+				tw.Row(v.share(g.Weight), g.Coll, commText(g.Comm), cli.SizeRange(g.Sizes()), known(calls, "%.4g"),
 					orDash(bytes, about), orDash(micros, profile.Duration), "")
 			}
 			tw.Flush()
@@ -141,7 +141,7 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	tw := cli.NewTable(w)
 	heading := []any{"size", "calls" + v.per(), "time", "busbw GB/s", "runs", "decided by"}
 	if v.by != (ask.Decider{}) {
-		heading = append(heading, "would run", "says", "expected", "gain")
+		heading = append(heading, "would run", "says", "expected", "gain", "why another ran")
 	}
 	tw.Row(append(heading, "")...)
 	for _, e := range entries {
@@ -152,11 +152,58 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 			if o.Expected != nil {
 				expected, gain = profile.Duration(o.Expected.Micros), cli.Percent(o.Expected.Gain)
 			}
-			cells = append(cells, o.Choice(), o.DecidedBy(), expected, gain)
+			cells = append(cells, o.Choice(), o.DecidedBy(), expected, gain, cmp.Or(v.whyAnother(e), "-"))
+		} else if v.by != (ask.Decider{}) {
+			cells = append(cells, "-", "-", "-", "-", cmp.Or(v.whyAnother(e), "-"))
 		}
 		tw.Row(append(cells, "")...)
 	}
 	tw.Flush()
+}
+
+// commText is a communicator of which a log may not tell all.
+func commText(c nccl.Comm) string {
+	switch {
+	case c.Nodes > 0:
+		return c.String()
+	case c.Ranks > 0:
+		return wording.Plural(c.Ranks, "rank")
+	}
+	return "a communicator that the log does not tell"
+}
+
+// whyAnother says why something else ran than the policy and the model say, as far as that is known. It is empty where
+// the same ran.
+func (v *profileView) whyAnother(e profile.Entry) string {
+	o, asked := v.outcomes[e.CallKind]
+	decided := o.Row > 0 || o.ByModel
+	cell := o.Policy.Cell
+	switch {
+	case e.DecidedBy == profile.ByNoTuner:
+		return "a symmetric kernel or the like: no tuner chooses it"
+	case !asked:
+		return "the nodes of the communicator are not known"
+	case !decided:
+		_, why, _ := strings.Cut(o.Why, ", ") // behind what runs
+		return why
+	case !e.Known() && v.Direct:
+		return "RCCL's direct access may have run it"
+	case !e.Known():
+		return "what ran is not known"
+	case e.Cell == cell && (o.Policy.Channels == 0 || e.Channels == 0 || e.Channels == o.Policy.Channels):
+		return ""
+	case v.Lacks(e.Coll, cell):
+		return cell.String() + " was not available"
+	case e.Cell != cell && len(v.Variables) > 0:
+		return strings.Join(v.Variables, ", ")
+	case v.NotLoaded():
+		return "the library was not loaded"
+	case e.DecidedBy != "":
+		return "the job's policy: " + e.DecidedBy
+	case e.Cell == cell:
+		return fmt.Sprintf("%d channels is all that the communicator has, or NCCL took for the size", e.Channels)
+	}
+	return "not available, or another policy (NCCL_TUNER_LOG=decisions tells)"
 }
 
 // busBW is bus bandwidth in GB/s, 0 where the time is not known.
@@ -259,8 +306,9 @@ type entryJSON struct {
 	Share     float64     `json:"share,omitempty"`
 	StepBytes float64     `json:"bytes_per_step,omitempty"`
 	BusBW     float64     `json:"busbw_gbps,omitempty"`
-	// Outcome is what the policy and the model decide, as in tunefit show --json.
-	Outcome *ask.Outcome `json:"outcome,omitempty"`
+	// Outcome is what the policy and the model decide, as in tunefit show --json, and WhyAnother why that did not run.
+	Outcome    *ask.Outcome `json:"outcome,omitempty"`
+	WhyAnother string       `json:"why_another,omitempty"`
 }
 
 func (v *profileView) json() profileJSON {
@@ -285,6 +333,9 @@ func (v *profileView) json() profileJSON {
 		}
 		if o, ok := v.outcomes[e.CallKind]; ok {
 			c.Outcome = &o
+		}
+		if v.by != (ask.Decider{}) {
+			c.WhyAnother = v.whyAnother(e)
 		}
 		j.Calls = append(j.Calls, c)
 	}

@@ -40,6 +40,8 @@ func subjectsOf(in *cli.Inputs, file string, named *cli.CallFlags, notes io.Writ
 	for _, g := range p.SizeBins() {
 		key := fit.Key{Coll: g.Coll, Comm: g.Comm}
 		switch {
+		case g.Nodes == 0: // a log did not tell them
+			continue
 		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Comms) > 0 &&
 			!slices.Contains(comms, g.Comm):
 			continue

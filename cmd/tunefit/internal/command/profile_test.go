@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,7 +103,7 @@ func TestProfileErrors(t *testing.T) {
 			`a job profile, whose first line is "# tunefit job profile 1"`},
 		{cli.ExitFailed, []string{"profile", bad}, `bad.csv:3:1: collective: unknown collective "allredux"`},
 		{cli.ExitFailed, []string{"profile", sweep},
-			"sweep.csv: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO"},
+			"sweep.csv: no decision of the library is in it, nor a line of NCCL's log (needed: the log of a job with"},
 		{cli.ExitFailed, []string{"import", broken, "-o", out},
 			`broken.json: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
 		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv: no decision of the library is in it"},
@@ -344,4 +345,93 @@ func TestProfilePage(t *testing.T) {
 	if shown < 5 {
 		t.Errorf("%d lines are shown", shown)
 	}
+}
+
+// jobLog is the log of a training job's first rank, without the library.
+const jobLog = `step 0
+t0:411:411 [0] NCCL INFO NCCL version 2.30.7+cuda13.0
+%st0:411:530 [0] NCCL INFO comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+t0:411:411 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7f count 1 datatype 7 op 0 root 0 comm 0x55d0 [nranks=16] stream 0x5
+t0:411:411 [0] NCCL INFO AllReduce: 4 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..0}
+t0:411:411 [0] NCCL INFO AllReduce: opCount 1 sendbuff 0x7f count 26214400 datatype 9 op 0 root 0 comm 0x55d0 [nranks=16] stream 0x5
+t0:411:411 [0] NCCL INFO AllReduce: 52428800 Bytes -> Algo NVLSTREE proto SIMPLE channel{Lo..Hi}={0..15}
+t0:411:411 [0] NCCL INFO AllGather: opCount 3 sendbuff 0x7f count 1048576 datatype 9 op 0 root 0 comm 0x55d0 [nranks=16] stream 0x5
+t0:411:411 [0] NCCL INFO AllGather [Symmetric]: 2097152 Bytes -> Kernel AllGather_LL nchannels 4 nthreads 512 nWorks 1
+`
+
+// A job's own log tells what ran, and with a policy why something else ran than it says.
+func TestProfileOfALog(t *testing.T) {
+	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\n"+
+		"allreduce,0,1K,tree,ll,\nallreduce,32M,64M,ring,ll128,\nallgather,0,inf,ring,simple,\n")
+	started := "t0:411:530 [0] NCCL INFO TUNER/Go: start library=0.3.0 comm=0x1 ranks=16 nodes=2 abi=6 policy=q.csv\n"
+	for before, why := range map[string]string{
+		"": "the library was not loaded",
+		"t0:411:411 [0] NCCL INFO NCCL_ALGO set by environment to NVLSTree.\n": "NCCL_ALGO=NVLSTree",
+		started: "not available, or another policy (NCCL_TUNER_LOG=decisions tells)",
+		started + "t0:411:530 [0] NCCL INFO TUNER/Go: available comm=0x1 coll=allreduce cells=\"tree/ll nvls_tree/simple\"\n": "ring/ll128 was not available",
+	} {
+		log := fmt.Sprintf(jobLog, before)
+		out, _ := tunefit(t, cli.ExitOK, "profile", testlib.File(t, "job.log.gz", testlib.Zipped(t, log)), "--policy", policy)
+		text := strings.Join(strings.Fields(out), " ")
+		for _, want := range []string{
+			"50MiB 1 - - nvls_tree/simple 16 ch - ring/ll128 p.csv:3 - - " + why,
+			"4 1 - - tree/ll 1 ch - tree/ll p.csv:2 - - -",
+			"32MiB 1 - - - no tuner - - - - a symmetric kernel or the like: no tuner chooses it",
+		} {
+			if !strings.Contains(strings.ReplaceAll(text, policy, "p.csv"), want) {
+				t.Errorf("%q: no %q in\n%s", before, want, out)
+			}
+		}
+	}
+	none := testlib.File(t, "none.csv", "collective,min_bytes,max_bytes,algorithm,protocol\nbroadcast,0,inf,ring,ll\n")
+	log := testlib.File(t, "job.log", fmt.Sprintf(jobLog, ""))
+	if out, _ := tunefit(t, cli.ExitOK, "profile", log, "--policy", none); !strings.Contains(out, "no row matches") {
+		t.Errorf("%s", out)
+	}
+	out, _ := tunefit(t, cli.ExitOK, "profile", log)
+	holds(t, out, "50MiB 1 - - nvls_tree/simple 16 ch -", "4 1 - - tree/ll 1 ch -")
+	job := filepath.Join(t.TempDir(), "job.csv")
+	tunefit(t, cli.ExitOK, "import", "--profile", log, "-o", job)
+	if again, _ := tunefit(t, cli.ExitOK, "profile", job); again != out {
+		t.Errorf("of the profile\n%s\nof the log\n%s", again, out)
+	}
+	if field := filepath.Join(testlib.Root, "../shared/field/job-log/train.log"); exists(field) {
+		out, _ := tunefit(t, cli.ExitOK, "profile", field)
+		holds(t, out, "4 1 - - ring/ll 1 ch -", "50MiB 2 - - nvls_tree/simple 16 ch -", "32MiB 1 - - pat/simple 4 ch -")
+	} else {
+		t.Logf("%s is not there", field)
+	}
+	// What tells nothing says what to set.
+	for text, want := range map[string]string{
+		"t0:4:4 [0] NCCL INFO comm 0xa rank 0 nRanks 8 nNodes 1 localRanks 8\n": "NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING,COLL",
+		"t0:4:4 [0] NCCL INFO ncclDdaIpcCommInit: scratch 1 bytes\n":            "RCCL_DDA_ENABLE=0",
+		"step 1\n": "NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING,COLL",
+	} {
+		if _, said := tunefit(t, cli.ExitFailed, "profile", testlib.File(t, "x.log", text)); !strings.Contains(said, want) {
+			t.Errorf("%q: %s", text, said)
+		}
+	}
+	if _, said := tunefit(t, cli.ExitFailed, "import", log); !strings.Contains(said, "tunefit profile prints what") {
+		t.Errorf("%s", said)
+	}
+}
+
+// The recorder's file says why, too.
+func TestProfileWhyOfTheRecorder(t *testing.T) {
+	policy := testlib.File(t, "p.csv", "allreduce,0,inf,ring,ll,-1,-1,-1\n")
+	recorded := testlib.File(t, "job.json", `{"nccl_tuner_record":1,"host":"a","pid":1,"communicators":[{"id":"0x1","rank":0,`+
+		`"nodes":1,"ranks":8,"calls":[`+
+		`{"collective":"allreduce","bytes":1024,"algorithm":"tree","protocol":"ll","channels":2,"calls":3,"decided_by":"q.csv:2"},`+
+		`{"collective":"allreduce","bytes":2048,"channels":2,"calls":3}]}]}`)
+	out, _ := tunefit(t, cli.ExitOK, "profile", recorded, "--policy", policy)
+	for _, want := range []string{"the job's policy: q.csv:2", "a symmetric kernel or the like: no tuner chooses it"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }

@@ -1,0 +1,347 @@
+package profile
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+)
+
+// jobLog is what NCCL's own log tells, in all files of a job. With INIT it tells communicators. With COLL each rank
+// logs its calls, with their communicator. With TUNING the first rank of a communicator logs what ran, without it.
+type jobLog struct {
+	members   map[member]*joined // by the address of the communicator
+	processes map[process]*memberships
+	waiting   map[waitingKey][]waiting // calls that no line of TUNING has told of yet, in their order
+	tallies   map[Shape]*tally
+	made      int // calls by lines of COLL
+	unknown   int // calls of communicators whose ranks are not known
+	Overrides
+}
+
+type member struct {
+	process
+	comm string
+}
+
+// joined is a communicator as one of its ranks joined it.
+type joined struct {
+	id string // equal on all ranks, where the log tells it
+	nccl.Comm
+}
+
+// memberships are the communicators of a process.
+type memberships struct {
+	last  joined
+	mixed bool // their shapes differ
+	ran   bool // it logged what ran
+}
+
+type waitingKey struct {
+	process
+	nccl.Call // its bytes are those that the log tells
+}
+
+// waiting is a number of calls of one communicator.
+type waiting struct {
+	comm nccl.Comm
+	n    int
+}
+
+// tally counts the calls of a shape: by lines of COLL, of all ranks, and by lines of TUNING alone.
+type tally struct {
+	calls, alone int
+	ran          map[ran]int
+}
+
+type ran struct {
+	nccl.Config
+	noTuner bool
+}
+
+// Overrides are what keeps calls of a job from a policy, as its log tells.
+type Overrides struct {
+	Variables []string // NCCL_ALGO and NCCL_PROTO, as NCCL_ALGO=Ring
+	Direct    bool     // RCCL's direct access was ready
+	inits     bool     // the log has communicators
+	ours      bool     // and lines of the library
+	offered   map[nccl.Coll]map[nccl.Cell]bool
+}
+
+// NotLoaded reports that no communicator had the library.
+func (o *Overrides) NotLoaded() bool { return o.inits && !o.ours }
+
+// Lacks reports that NCCL did not have a cell for a collective, by the library's log.
+func (o *Overrides) Lacks(coll nccl.Coll, cell nccl.Cell) bool {
+	return o.offered[coll] != nil && !o.offered[coll][cell]
+}
+
+// LogVariables are those with which a job's log tells what NCCL ran, and who decided.
+const LogVariables = "NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING,COLL, and with the library " +
+	"NCCL_TUNER_LOG=decisions"
+
+// mostLine bounds a line of a log. NCCL and the library write none that is longer.
+const mostLine = 1 << 20
+
+// Log reads a job's log: NCCL's own lines, and the library's decisions, which tell once for each shape of a call who
+// decides. A log with neither is an error.
+func (j *Job) Log(name string, in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 1<<16), mostLine)
+	d := newDecisions()
+	found := false
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Bytes()
+		if at := bytes.Index(line, []byte(`{"`)); at >= 0 {
+			if text, ok := bench.Unwrap(line[at:]); ok {
+				line = text
+			}
+		}
+		e, err := record.ReadEvent(line)
+		if err != nil {
+			return fmt.Errorf("%s:%d: a line of the library that cannot be read: %w", name, n, err)
+		}
+		d.take(e)
+		if a, ok := e.(*record.Available); ok {
+			if j.log.offered[a.Coll] == nil {
+				j.log.offered[a.Coll] = map[nccl.Cell]bool{}
+			}
+			for _, c := range a.Cells {
+				j.log.offered[a.Coll][c] = true
+			}
+		}
+		if before, message, ok := bytes.Cut(line, []byte(" NCCL INFO ")); ok {
+			found = true
+			j.logLine(processOf(before), message)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if len(d.byComm) == 0 && !found {
+		return fmt.Errorf("%s: no decision of the library is in it, nor a line of NCCL's log (needed: the log of a job "+
+			"with %s, or a job profile, whose first line is %q)", name, LogVariables, Head+"1")
+	}
+	j.decisions(d)
+	return nil
+}
+
+// processOf reads "HOST:PID:THREAD [DEVICE]", behind a launcher's prefix.
+func processOf(before []byte) (p process) {
+	text, _, _ := strings.Cut(string(before[bytes.LastIndexByte(before, '>')+1:]), " [")
+	parts := strings.Split(text[strings.LastIndexByte(text, ' ')+1:], ":")
+	if n := len(parts); n >= 3 {
+		p.host = parts[n-3]
+		p.pid, _ = strconv.ParseUint(parts[n-2], 10, 64)
+	}
+	return p
+}
+
+// logLine takes a line of NCCL's log (src/init.cc and src/enqueue.cc of 2.30.7; package bench has those of TUNING):
+//
+//	comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+//	ncclCommInitRank comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x6f3a - Init START
+//	AllReduce: opCount 1 sendbuff 0x7f recvbuff 0x7f count 1 datatype 7 op 0 root 0 comm 0x55d0 [nranks=16] stream 0x55
+func (j *Job) logLine(of process, message []byte) {
+	l := &j.log
+	l.ours = l.ours || bytes.Contains(message, []byte(record.Prefix))
+	l.Direct = l.Direct || bytes.HasPrefix(message, []byte("ncclDdaIpcCommInit: scratch"))
+	if name, value, ok := bytes.Cut(message, []byte(" set by environment to ")); ok {
+		const most = 8 // processes may differ
+		name, set := string(name), fmt.Sprintf("%s=%s", name, bytes.TrimRight(value, ". \r"))
+		if (name == "NCCL_ALGO" || name == "NCCL_PROTO") && !slices.Contains(l.Variables, set) && len(l.Variables) < most {
+			l.Variables = append(l.Variables, set)
+		}
+		return
+	}
+	if r, ok := bench.ReadRan(message); ok {
+		j.ran(of, r)
+		return
+	}
+	if !bytes.Contains(message, []byte("comm 0x")) {
+		return
+	}
+	words, values := strings.Fields(strings.ReplaceAll(string(message), "[nranks=", "nranks ")), map[string]string{}
+	for i := 0; i+1 < len(words); i++ {
+		values[words[i]] = words[i+1]
+	}
+	number := func(word string) int {
+		n, err := strconv.Atoi(strings.TrimSuffix(values[word], "]"))
+		if err != nil || n < 0 || n > mostRanks {
+			return 0
+		}
+		return n
+	}
+	at := member{of, values["comm"]}
+	is, known := nccl.Comm{Ranks: cmp.Or(number("nRanks"), number("nranks"))}, l.members[at]
+	if nodes := number("nNodes"); nodes <= is.Ranks {
+		is.Nodes = nodes
+	}
+	isCall := values["opCount"] != ""
+	switch id := values["commId"]; {
+	case is.Ranks == 0 || !isCall && values["rank"] == "":
+		return
+	case known == nil || id != "" && id != known.id || is.Ranks != known.Ranks: // an address may be used again
+		known = &joined{cmp.Or(id, fmt.Sprint(at)), is}
+		l.members[at] = known
+		j.comm(known.id, of, number("rank"))
+	case is.Nodes > 0:
+		known.Nodes = is.Nodes
+	}
+	if isCall {
+		j.called(of, known.Comm, strings.TrimSuffix(words[0], ":"), values["count"], number("datatype"))
+	} else if is.Nodes > 0 && is.Ranks > 1 {
+		l.inits = true
+		p := j.process(of)
+		p.mixed = p.mixed || p.last.Ranks > 0 && p.last.Comm != is
+		p.last = *known
+	}
+}
+
+func (j *Job) process(of process) *memberships {
+	p := j.log.processes[of]
+	if p == nil {
+		p = &memberships{}
+		j.log.processes[of] = p
+	}
+	return p
+}
+
+// elementBytes are the sizes of NCCL's data types, in their order (nccl.h).
+var elementBytes = [...]uint64{1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}
+
+// called takes a call that a rank makes.
+func (j *Job) called(by process, of nccl.Comm, name, count string, datatype int) {
+	coll, ok := nccl.Colls.Named(name)
+	elements, err := strconv.ParseUint(count, 10, 64)
+	if !ok || err != nil || datatype >= len(elementBytes) || elements > mostBytes || of.Ranks == 1 {
+		return
+	}
+	call := nccl.Call{Coll: coll, Bytes: elements * elementBytes[datatype]}
+	t := j.tally(call, true, of)
+	if t == nil {
+		return
+	}
+	t.calls++
+	j.log.made++
+	key := waitingKey{by, call}
+	w := j.log.waiting[key]
+	if n := len(w); n > 0 && w[n-1].comm == of {
+		w[n-1].n++
+	} else {
+		j.log.waiting[key] = append(w, waiting{of, 1})
+	}
+}
+
+// ran takes what ran: the call that waits longest, or one of the only communicator that the process has.
+func (j *Job) ran(by process, r bench.Ran) {
+	coll, ok := nccl.Colls.Named(r.Operation)
+	if !ok {
+		return
+	}
+	p, key := j.process(by), waitingKey{by, nccl.Call{Coll: coll, Bytes: r.Bytes}}
+	w, of := j.log.waiting[key], nccl.Comm{}
+	switch {
+	case len(w) > 0:
+		of = w[0].comm
+		if w[0].n--; w[0].n == 0 {
+			j.log.waiting[key] = w[1:]
+		}
+	case !p.mixed:
+		of = p.last.Comm
+	}
+	t := j.tally(key.Call, r.PerRank, of)
+	if t == nil {
+		return
+	}
+	if len(w) == 0 {
+		t.alone++
+	}
+	p.ran = true
+	t.ran[ran{r.Config, r.NoTuner}]++
+}
+
+// tally is that of a call's shape; nil: its bytes are not known, or none.
+func (j *Job) tally(call nccl.Call, perRank bool, of nccl.Comm) *tally {
+	if perRank && (call.Coll == nccl.CollAllGather || call.Coll == nccl.CollReduceScatter) {
+		switch {
+		case of.Ranks == 0:
+			j.log.unknown++
+			return nil
+		case call.Bytes > mostBytes/uint64(of.Ranks):
+			return nil
+		}
+		call.Bytes *= uint64(of.Ranks)
+	}
+	if call.Bytes == 0 || call.Bytes > mostBytes {
+		return nil
+	}
+	shape := Shape{call, of}
+	if j.log.tallies[shape] == nil {
+		j.log.tallies[shape] = &tally{ran: map[ran]int{}}
+	}
+	return j.log.tallies[shape]
+}
+
+// addLog adds the calls of NCCL's log. All ranks run a call alike, so what the first rank logs holds for the others.
+func (j *Job) addLog(p *Profile, add func(e Entry, ofOneRank float64)) {
+	p.Overrides = j.log.Overrides
+	if len(j.found) > 0 { // the recorder and the inspector know more
+		return
+	}
+	tellers := 0 // processes that told what ran
+	for _, m := range j.log.processes {
+		if m.ran {
+			tellers++
+		}
+	}
+	untold := 0
+	for shape, t := range j.log.tallies {
+		total, lines := float64(t.alone)/float64(max(1, tellers)), 0
+		if j.log.made > 0 {
+			total = float64(t.calls+t.alone) / float64(j.recorded())
+		}
+		counts := map[nccl.Cell]int{}
+		for as, n := range t.ran {
+			lines, counts[as.Cell] = lines+n, counts[as.Cell]+n
+		}
+		byCount := func(a, b ran) int {
+			return cmp.Or(cmp.Compare(t.ran[b], t.ran[a]), cmp.Compare(b.Channels, a.Channels))
+		}
+		for _, as := range slices.SortedFunc(maps.Keys(t.ran), byCount) { // of several channel counts the one most used
+			if n := counts[as.Cell]; n > 0 {
+				e := Entry{CallKind: CallKind{shape.Call, shape.Comm, as.Cell}, Channels: as.Channels}
+				if as.noTuner {
+					e.DecidedBy = ByNoTuner
+				}
+				add(e, total*float64(n)/float64(lines))
+				counts[as.Cell] = 0
+			}
+		}
+		if lines == 0 {
+			untold++
+			add(Entry{CallKind: CallKind{shape.Call, shape.Comm, nccl.NoCell}}, total)
+		}
+	}
+	if untold > 0 {
+		p.note("of %d kinds of calls the log does not tell what ran (needed: TUNING in NCCL_DEBUG_SUBSYS, and the log of "+
+			"the first rank)", untold)
+	}
+	if j.log.unknown > 0 {
+		p.note("%d calls are left out: the log does not tell the ranks of their communicator (needed: INIT and COLL in "+
+			"NCCL_DEBUG_SUBSYS)", j.log.unknown)
+	}
+	if j.log.Direct {
+		p.note("RCCL's direct access (DDA) was ready: no log has the calls that it runs, and no tuner is asked about " +
+			"them (RCCL_DDA_ENABLE=0 turns it off)")
+	}
+}
