@@ -88,6 +88,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 		told = io.Discard
 	}
 	w := newWaiter(rendezvous(f.Rendezvous), watchedFile{to, file.model}, told)
+	w.progress = cli.NewProgress(f.Stderr)
 	err := f.push(ctx, w, file)
 	if f.JSON {
 		if err != nil && !errors.Is(err, cli.ErrFailed) && !errors.Is(err, cli.ErrUnseen) {

@@ -23,6 +23,7 @@ type waiter struct {
 	file       watchedFile // that the jobs read
 	text       []byte      // its new one
 	out        io.Writer
+	progress   *cli.Progress
 	targets    []*target
 	began      time.Time
 	all        []*Communicator            // of the first look
@@ -35,8 +36,8 @@ type waiter struct {
 func newWaiter(rendezvous string, file watchedFile, out io.Writer) *waiter {
 	o := newObserver(rendezvous)
 	o.mayCome = true
-	return &waiter{observer: o, file: file, out: out, classified: map[string]bool{}, reported: map[string]bool{},
-		refusals:    map[refusalKey]refusedFile{},
+	return &waiter{observer: o, file: file, out: out, progress: cli.NewProgress(io.Discard),
+		classified: map[string]bool{}, reported: map[string]bool{}, refusals: map[refusalKey]refusedFile{},
 		pushOutcome: pushOutcome{File: file.path, Unclear: []commName{}, Unseen: []string{}, Warnings: []string{}}}
 }
 
@@ -189,6 +190,7 @@ const pushPoll = 250 * time.Millisecond
 // wait returns when all have switched, when the rest never will, or when ctx ends. The
 // rendezvous may be away for a while.
 func (w *waiter) wait(ctx context.Context) (away error) {
+	defer w.progress.Clear()
 	pause := pushPoll
 	for {
 		select {
@@ -206,9 +208,12 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 			continue
 		}
 		away = nil
+		w.progress.Clear()
 		if !w.follow(all) {
 			return nil
 		}
+		w.progress.Show(cli.Step{Done: len(w.targets) - len(w.open()), Of: len(w.targets),
+			Unit: "communicators", Now: "waiting for the others to switch"})
 	}
 }
 
