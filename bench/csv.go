@@ -463,6 +463,8 @@ func (s *csvReader) keep(m row) {
 		from = s.run.label(s.r, &m, "", 1, s.r.claims(nil, ""), false)
 	} else if m.Config != noLabel {
 		from = originFields
+	} else if s.hint != nil {
+		from = originAsked
 	}
 	s.count(&m.Sample)
 	s.r.add(s.line, m.Sample, from)

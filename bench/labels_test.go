@@ -74,6 +74,8 @@ func TestMentionsHold(t *testing.T) {
 		{command + oneRun() + oneRun(), Options{}, 2, "-"},
 		{oneRun() + command + oneRun(), Options{}, 2, "-"},
 		{export + oneRun() + oneRun(), Options{}, 4, "-"},
+		{oneRun() + "### ring\n" + line(1<<20, "sum", -1, 41, 40, 1), Options{}, 2, "-"},
+		{oneRun() + "### ring\n" + line(1<<20, "sum", -1, 41, 40, 1) + "### tree\n" + line(1<<20, "sum", -1, 41, 40, 1), Options{}, 4, "-"},
 		{command + oneRun(), Options{Default: true}, 0, "-"},
 		{command + oneRun(), Options{Config: &nvls}, 0, "nvls/simple"},
 		{command + oneRun(), Options{With: map[string]string{"NCCL_ALGO": "NVLSTree"}}, 0, "nvls_tree/simple"},

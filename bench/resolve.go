@@ -129,6 +129,9 @@ func (u *testRun) finish(r *Result) {
 		s.Coll = coll
 		s.Nodes, s.Ranks = cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
 		from := u.label(r, row, op, scale, claims, unsure)
+		if from == originNone && len(unknown) > 0 {
+			from = originAsked
+		}
 		if from == originNone && s.Selection == SelectionDefault && untold {
 			r.Assumed++
 		}

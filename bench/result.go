@@ -15,6 +15,7 @@ type Origin int
 
 const (
 	originNone      Origin = iota // nothing says so
+	originAsked                   // nothing does for sure, and the user is asked
 	originVariables               // NCCL_ALGO and the like, of the run's own command or in its log
 	originMeasured                // NCCL's log of its choices, or RCCL's measured columns
 	originFields                  // the fields of a CSV file
@@ -22,7 +23,7 @@ const (
 	NumOrigins
 )
 
-var originNames = [NumOrigins]string{"default", "variables", "measured", "fields", "options"}
+var originNames = [NumOrigins]string{"default", "asked", "variables", "measured", "fields", "options"}
 
 func (o Origin) String() string { return originNames[o] }
 

@@ -354,12 +354,12 @@ func (t *textReader) partial(rows []row, leading, line int) {
 
 func (t *textReader) keep(rows []row, leading, line int) {
 	t.sawRow = true
-	if len(t.run.rows) == 0 {
-		t.run.mentions.join(t.said.take())
-	}
 	if t.run.footer { // rows after the last lines: those of a run without a header
 		t.next()
 		t.run.mentions.of = nil
+	}
+	if len(t.run.rows) == 0 {
+		t.run.mentions.join(t.said.take())
 	}
 	if leading < len(t.run.columns.names) {
 		t.run.blankRedOp = true

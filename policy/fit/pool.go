@@ -45,7 +45,7 @@ type OffersFunc func(key Key, cell nccl.Cell, with string) bool
 // Reasons to refuse a sample, besides those of refusedFor. A user reads them as they are.
 const (
 	RefusedComm    = "number of nodes or ranks is not known"
-	RefusedLabel   = "algorithm or protocol is not known"
+	RefusedLabel   = "algorithm or protocol is not known (NCCL_PROTO, or --algo and --proto of tunefit import)"
 	RefusedOneRank = "1 rank communicates with nobody"
 	refusedOffer   = "not available here"
 )
