@@ -48,7 +48,7 @@ where nothing tells what it runs.`,
 		Example: `  tunefit profile job.csv
   tunefit profile recorded/ --steps 8
   tunefit profile inspector*.json --steps 8 --json
-  tunefit profile job-rank*.log.gz --policy tuner.csv
+  tunefit profile job.log --policy tuner.csv
   tunefit profile job.csv --model model.json`,
 		Args: cli.Args(1, -1, "a job profile, or what the inspector or the library wrote of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
