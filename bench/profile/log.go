@@ -20,6 +20,7 @@ import (
 // logs its calls, with their communicator. With TUNING the first rank of a communicator logs what ran, without it.
 type jobLog struct {
 	members   map[member]*joined // by the address of the communicator
+	joins     []join
 	processes map[process]*memberships
 	waiting   map[waitingKey][]waiting // calls that no line of TUNING has told of yet, in their order
 	tallies   map[Shape]*tally
@@ -37,6 +38,13 @@ type member struct {
 type joined struct {
 	id string // equal on all ranks, where the log tells it
 	nccl.Comm
+}
+
+// join is a rank that joined a communicator in a process.
+type join struct {
+	id string
+	process
+	rank int
 }
 
 // memberships are the communicators of a process.
@@ -193,7 +201,7 @@ func (j *Job) logLine(of process, message []byte) {
 	case known == nil || id != "" && id != known.id || is.Ranks != known.Ranks: // an address may be used again
 		known = &joined{cmp.Or(id, fmt.Sprint(at)), is}
 		l.members[at] = known
-		j.comm(known.id, of, number("rank"))
+		l.joins = append(l.joins, join{known.id, of, number("rank")})
 	case is.Nodes > 0:
 		known.Nodes = is.Nodes
 	}
@@ -295,7 +303,7 @@ func (j *Job) tally(call nccl.Call, perRank bool, of nccl.Comm) *tally {
 // addLog adds the calls of NCCL's log. All ranks run a call alike, so what the first rank logs holds for the others.
 func (j *Job) addLog(p *Profile, add func(e Entry, ofOneRank float64)) {
 	p.Overrides = j.log.Overrides
-	if len(j.found) > 0 { // the recorder and the inspector know more
+	if len(j.found) > 0 {
 		return
 	}
 	tellers := 0 // processes that told what ran

@@ -1,9 +1,12 @@
 package profile
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -97,6 +100,29 @@ func TestNCCLsLog(t *testing.T) {
 		if got := entries(profiled(t, c.log)); got != c.want {
 			t.Errorf("%s:\n%swant\n%s", c.name, got, c.want)
 		}
+	}
+}
+
+// Beside the inspector's records NCCL's log adds no ranks and no calls.
+func TestLogBesideTheInspector(t *testing.T) {
+	want := entries(job(t, 2, "inspector-*.json"))
+	j := NewJob()
+	files, _ := filepath.Glob("testdata/inspector-*.json")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = j.Inspector(file, bytes.NewReader(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := initOf("0xa0", "0x1", 2, 0, 1, 2, 3) + coll(0, "AllReduce", 1024, "0xa0", 4)
+	if err := j.Log("job.log", strings.NewReader(log)); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := j.Profile(2); err != nil || entries(p) != want {
+		t.Errorf("%v:\n%swant\n%s", err, entries(p), want)
 	}
 }
 

@@ -37,7 +37,7 @@ var exampleFiles = map[string]string{
 	"learned":          "docs/testdata/learn",
 	"system.xml":       "configs/topo/dgx-h100.xml",
 	"recorded":         "docs/testdata/recorded",
-	"job.log":          "bench/profile/testdata/nccl.log",
+	"job.log":          "cmd/tunefit/internal/command/testdata/job.log",
 	"inspector-0.json": "bench/profile/testdata/inspector-node0-pid1000.json",
 	"inspector-1.json": "bench/profile/testdata/inspector-node0-pid1001.json",
 	"inspector-2.json": "bench/profile/testdata/inspector-node1-pid1000.json",
