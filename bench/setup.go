@@ -154,11 +154,6 @@ func (s *settings) fill(args settings) {
 	}
 }
 
-// untold reports whether there are options that no header shows.
-func (s settings) untold() bool {
-	return s.Registered > 0 || s.Blocking > 0 || s.Average > 1 || s.CTAPolicy > 0 || s.Device > 0
-}
-
 // String writes the options as on a command line, without unknown values and without nccl-tests' defaults.
 func (s settings) String() string {
 	text := ""
