@@ -460,7 +460,7 @@ func (s *csvReader) keep(m row) {
 	m.Nodes, m.Ranks = cmp.Or(m.Nodes, s.r.opts.Nodes), cmp.Or(m.Ranks, s.r.opts.Ranks)
 	from := originNone
 	if s.r.opts.Config != nil {
-		from = s.run.label(s.r, &m, "", 1, s.r.claims(nil, ""), false)
+		from = s.run.label(s.r, &m, logKey{}, 1, s.r.claims(nil, ""), false)
 	} else if m.Config != noLabel {
 		from = originFields
 	} else if s.hint != nil {

@@ -147,9 +147,9 @@ func (r *Result) asked(v variables, op operation) nccl.Config {
 // ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
 // those asked for: NCCL uses fewer at small sizes, and a policy cannot change that. Their number is NCCL's own where
 // our tuner left it to NCCL, or asked for more than NCCL chose in a release that only lets a tuner lower them.
-func (u *testRun) ran(op operation, size, scale uint64) (c nccl.Config, own, agreed, found bool) {
-	asked, decided := u.log.decided[logKey{op, size}]
-	c, agreed, found = u.log.ran(op, size, scale)
+func (u *testRun) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found bool) {
+	asked, decided := u.log.decided[key]
+	c, agreed, found = u.log.ran(key, scale)
 	if !decided {
 		return c, false, agreed, found
 	}
@@ -168,10 +168,10 @@ func (u *testRun) ran(op operation, size, scale uint64) (c nccl.Config, own, agr
 
 // label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint
 // nobody knows who chose, unless they tell.
-func (u *testRun) label(r *Result, row *row, op operation, scale uint64, claims []claim, unsure bool) Origin {
-	logged, ownChannels, agreed, found := u.ran(op, row.Bytes, scale)
+func (u *testRun) label(r *Result, row *row, key logKey, scale uint64, claims []claim, unsure bool) Origin {
+	logged, ownChannels, agreed, found := u.ran(key, scale)
 	if found && !agreed {
-		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.Bytes)
+		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", key.op, row.Bytes)
 		logged = noLabel
 	}
 	claims = slices.Clone(claims)
@@ -242,10 +242,11 @@ func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
 	}
 	whole, part := 0, 0
 	for i := range rows {
-		if _, _, found := t.ran(op, rows[i].Bytes, 1); found {
+		key := t.of(op, rows[i].Bytes, rows[i].Pass)
+		if _, _, found := t.ran(key, 1); found {
 			whole++
 		}
-		if _, _, found := t.ran(op, rows[i].Bytes, uint64(ranks)); found {
+		if _, _, found := t.ran(key, uint64(ranks)); found {
 			part++
 		}
 	}

@@ -15,6 +15,7 @@ import (
 type logKey struct {
 	op    operation // empty: before NCCL 2.23 the log does not say
 	bytes uint64
+	pass  int // of the plan that our tuner follows, from 1; 0: it follows none, or that is the warm-up
 }
 
 // votes counts the labels that the log shows for one key: many calls, one line
@@ -30,6 +31,10 @@ type tuningLog struct {
 	calls map[logKey]*votes
 	// decided is what our tuner asked for, by the bytes of all ranks.
 	decided map[logKey]nccl.Config
+	// missing is what a pass asked for and NCCL does not have there.
+	missing map[logKey]nccl.Config
+	// pass is the one that each process is in.
+	pass map[string]int
 	// offered is what NCCL has for collectives, as our tuner says.
 	offered map[nccl.Coll]map[nccl.Cell]bool
 	// pending is the question that 2.31's "Best tuning" answers, per process.
@@ -44,11 +49,42 @@ type tuningLog struct {
 
 func newTuningLog() tuningLog {
 	return tuningLog{calls: map[logKey]*votes{}, decided: map[logKey]nccl.Config{},
+		missing: map[logKey]nccl.Config{}, pass: map[string]int{},
 		offered: map[nccl.Coll]map[nccl.Cell]bool{}, pending: map[string]logKey{}}
 }
 
-// refusedAll reports that our tuner decided, and never for a configuration of its own.
-func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
+// refusedAll reports that our tuner decided, and never for a configuration of its own. In passes that is no fault.
+func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 && len(t.pass) == 0 }
+
+// of is the key of a row: without passes the log counts all calls of a size.
+func (t *tuningLog) of(op operation, bytes uint64, pass int) logKey {
+	if len(t.pass) == 0 {
+		pass = 0
+	}
+	return logKey{op, bytes, pass}
+}
+
+// missingCells is what passes asked for and NCCL had nowhere.
+func (t *tuningLog) missingCells() map[nccl.Coll]map[nccl.Cell]bool {
+	all := map[nccl.Coll]map[nccl.Cell]bool{}
+	for key, c := range t.missing {
+		coll := collByName[string(key.op)]
+		if all[coll] == nil {
+			all[coll] = map[nccl.Cell]bool{}
+		}
+		all[coll][c.Cell] = true
+	}
+	for key, c := range t.decided {
+		delete(all[collByName[string(key.op)]], c.Cell)
+	}
+	return all
+}
+
+// byDefault reports whether our tuner left a size of a pass to NCCL.
+func (t *tuningLog) byDefault(key logKey) bool {
+	asked, decided := t.decided[key]
+	return key.pass > 0 && decided && asked == noLabel && t.missing[key] == (nccl.Config{})
+}
 
 // read takes a line's message.
 //
@@ -66,6 +102,8 @@ func (t *tuningLog) read(process string, message []byte) {
 		switch e, _ := record.ReadEvent(message); e := e.(type) {
 		case *record.Decision:
 			t.decide(e)
+		case *record.Pass:
+			t.pass[process] = e.N
 		case *record.Available:
 			t.offer(e.Coll, e.Cells)
 		}
@@ -74,7 +112,7 @@ func (t *tuningLog) read(process string, message []byte) {
 	if bytes.Contains(message, []byte(" Bytes ")) && bytes.Contains(message, []byte("-> ")) {
 		if ran, ok := ReadRan(message); ok {
 			t.perRank, t.symmetric = t.perRank || ran.PerRank, t.symmetric || ran.NoTuner
-			t.vote(logKey{operation(ran.Operation), ran.Bytes}, ran.Config)
+			t.vote(logKey{operation(ran.Operation), ran.Bytes, t.pass[process]}, ran.Config)
 		}
 		return
 	}
@@ -114,7 +152,7 @@ func (t *tuningLog) read(process string, message []byte) {
 		if err != nil {
 			return
 		}
-		t.pending[process] = logKey{operation(fold(string(member(message, "func")))), n}
+		t.pending[process] = logKey{operation(fold(string(member(message, "func")))), n, t.pass[process]}
 	}
 }
 
@@ -130,7 +168,10 @@ func (t *tuningLog) decide(d *record.Decision) {
 	} else if t.obeyed++; !l.Known() {
 		l = noLabel // a row that leaves the algorithm to NCCL
 	}
-	t.decided[logKey{operation(d.Coll.String()), d.Bytes}] = l
+	key := logKey{operation(d.Coll.String()), d.Bytes, d.Pass}
+	if t.decided[key] = l; d.Pass > 0 && d.Asks.Known() && !d.Available {
+		t.missing[key] = d.Asks
+	}
 }
 
 // offer takes what NCCL has for a collective. It may differ from call to call.
@@ -230,10 +271,12 @@ func (t *tuningLog) operation() (op operation) {
 
 // ran returns what NCCL's own log names for a size. The log counts the bytes of all ranks or of one, by version and
 // collective; scale is from scaleOf.
-func (t *tuningLog) ran(op operation, size, scale uint64) (l nccl.Config, agreed, found bool) {
-	v := t.calls[logKey{op, size / scale}]
+func (t *tuningLog) ran(key logKey, scale uint64) (l nccl.Config, agreed, found bool) {
+	key.bytes /= scale
+	v := t.calls[key]
 	if v == nil {
-		v = t.calls[logKey{"", size / scale}]
+		key.op = ""
+		v = t.calls[key]
 	}
 	if v == nil {
 		return l, true, false

@@ -22,12 +22,13 @@ func (u *testRun) notOffered(r *Result, comm nccl.Comm) {
 		return
 	}
 	forced := u.variables.get("NCCL_ALGO") != "" || u.variables.get("NCCL_PROTO") != ""
+	missing := u.log.missingCells()
 	noLL128 := u.log.sharesMem && !nccl.IsRCCL(u.metadata.NCCL)
 	for _, coll := range nccl.AllColls() {
 		has := u.log.offered[coll]
 		for algo, proto := range nccl.Cells {
 			cell := nccl.Cell{Algo: algo, Proto: proto}
-			isNot := has != nil && !has[cell] && !forced || noLL128 && proto == nccl.ProtoLL128
+			isNot := (has != nil && !has[cell] || missing[coll][cell]) && !forced || noLL128 && proto == nccl.ProtoLL128
 			if !isNot || !nccl.Offers(coll, cell) {
 				continue
 			}
@@ -39,6 +40,18 @@ func (u *testRun) notOffered(r *Result, comm nccl.Comm) {
 			}
 		}
 	}
+}
+
+// withoutTuner is what is claimed of a pass that our tuner left to NCCL, and where it was measured: without the tuner,
+// which decided nothing.
+func (u *testRun) withoutTuner(r *Result, op operation, setup *Setup) ([]claim, *Setup) {
+	if u.untuned == nil && setup != nil {
+		u.untuned = new(*setup)
+		u.untuned.Tuner = ""
+	}
+	others := maps.Clone(u.variables)
+	delete(others, "NCCL_TUNER_PLUGIN")
+	return r.claims(others, op), u.untuned
 }
 
 // finish turns the rows of a run into samples.
@@ -118,17 +131,26 @@ func (u *testRun) finish(r *Result) {
 		if u.mentions.cpuTime {
 			row.reason = rejectCPUTime
 		}
-		if reason := cmp.Or(row.reason, unusable); reason != "" {
+		key := u.log.of(op, row.Bytes, row.Pass)
+		missing := "" // of a pass
+		if _, is := u.log.missing[key]; is {
+			missing = rejectNotOffered
+		}
+		if reason := cmp.Or(row.reason, unusable, missing); reason != "" {
 			r.reject(row.line, 1, reason)
 			if unusable == "" {
-				asked.unmet(r, row.Bytes)
+				asked.unmet(r, row.Bytes, row.Pass)
 			}
 			continue
 		}
 		s := &row.Sample
 		s.Coll = coll
 		s.Nodes, s.Ranks = cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
-		from := u.label(r, row, op, scale, claims, unsure)
+		who, with := claims, setup
+		if u.log.byDefault(key) {
+			who, with = u.withoutTuner(r, op, setup)
+		}
+		from := u.label(r, row, key, scale, who, unsure)
 		if from == originNone && len(unknown) > 0 {
 			from = originAsked
 		}
@@ -136,9 +158,9 @@ func (u *testRun) finish(r *Result) {
 			r.Assumed++
 		}
 		if !asked.areMet(s) || s.unusable() != "" {
-			asked.unmet(r, s.Bytes)
+			asked.unmet(r, s.Bytes, s.Pass)
 		}
-		s.Setup, s.Simulated = cmp.Or(s.Setup, setup), s.Simulated || u.metadata.gpus[FakePerf]
+		s.Setup, s.Simulated = cmp.Or(s.Setup, with), s.Simulated || u.metadata.gpus[FakePerf]
 		if r.mark.verify {
 			s.Verify, s.Source = true, verifyWord+":"+s.Source
 		}
@@ -312,11 +334,17 @@ func (u *testRun) doubtNodes(r *Result) {
 	}
 }
 
+// failed is a configuration that did not run as it was asked for, at a size.
+type failed struct {
+	nccl.Config
+	bytes uint64
+}
+
 // request is what a run was told to measure, by NCCL's variables, the caller, tunefit sweep and our tuner's decisions.
 type request struct {
-	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
-	decided map[logKey]nccl.Config
-	said    map[uint64]bool // sizes that unmet has recorded
+	sample Sample // of no size: the communicator, and the configuration of the whole run, if there is one
+	log    *tuningLog
+	said   map[failed]bool // what unmet has recorded
 }
 
 func (u *testRun) request(coll nccl.Coll, comm nccl.Comm, r *Result) *request {
@@ -324,13 +352,17 @@ func (u *testRun) request(coll nccl.Coll, comm nccl.Comm, r *Result) *request {
 		Call: nccl.Call{Coll: coll}, Comm: comm, Config: r.asked(u.variables, operation(coll.String())),
 		Selection: SelectionForced, Source: r.File, Simulated: u.metadata.gpus[FakePerf],
 	}
-	return &request{s, u.log.decided, map[uint64]bool{}}
+	return &request{s, &u.log, map[failed]bool{}}
 }
 
 // at is the configuration that was asked for at a size; ok is false where that is not known.
-func (a *request) at(size uint64) (l nccl.Config, ok bool) {
+func (a *request) at(size uint64, pass int) (l nccl.Config, ok bool) {
 	l = a.sample.Config
-	d, decided := a.decided[logKey{operation(a.sample.Coll.String()), size}]
+	key := a.log.of(operation(a.sample.Coll.String()), size, pass)
+	if l, missing := a.log.missing[key]; missing {
+		return l, true
+	}
+	d, decided := a.log.decided[key]
 	if decided && d != noLabel && (d.Cell != l.Cell || d.Channels > 0) {
 		l = d
 	}
@@ -339,33 +371,37 @@ func (a *request) at(size uint64) (l nccl.Config, ok bool) {
 
 // areMet reports whether a sample ran with the configuration that was asked for.
 func (a *request) areMet(s *Sample) bool {
-	l, ok := a.at(s.Bytes)
+	l, ok := a.at(s.Bytes, s.Pass)
 	counted := l.Channels == 0 || s.Channels == l.Channels && s.Selection != SelectionOwnChannels
 	return !ok || counted && s.Cell == l.Cell
 }
 
 // unmet records, once, that the configuration that was asked for did not run at a size.
-func (a *request) unmet(r *Result, size uint64) {
-	l, ok := a.at(size)
+func (a *request) unmet(r *Result, size uint64, pass int) {
+	l, ok := a.at(size, pass)
 	s := a.sample
 	s.Bytes, s.Config = size, l
-	if !ok || a.said[size] || s.Nodes < 1 || s.Ranks < 2 || size == 0 {
+	at := failed{l, size}
+	if !ok || a.said[at] || s.Nodes < 1 || s.Ranks < 2 || size == 0 {
 		return
 	}
-	a.said[size] = true
+	a.said[at] = true
 	r.Failed = append(r.Failed, s)
 }
 
 // unreached records the sizes that a run had not measured when it broke off.
 func (u *testRun) unreached(r *Result, a *request) {
-	measured := map[uint64]bool{}
+	measured, pass := map[uint64]bool{}, 1 // that it broke off in
 	for i := range u.rows {
+		if u.rows[i].Pass > pass {
+			measured, pass = map[uint64]bool{}, u.rows[i].Pass
+		}
 		measured[u.rows[i].Bytes] = true
 	}
 	unit := TrimUnit(a.sample.Coll, a.sample.Ranks)
 	for _, size := range u.sizes {
 		if size -= size % unit; !measured[size] {
-			a.unmet(r, size)
+			a.unmet(r, size, pass)
 		}
 	}
 }

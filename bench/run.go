@@ -38,6 +38,7 @@ type testRun struct {
 	rows       []row
 	log        tuningLog
 	metadata   runMetadata
+	untuned    *Setup // where passes were measured that our tuner left to NCCL
 	joined     string // the process whose log of its own was read last
 	variables         // that are known
 	complete   bool   // all of them are, as nccl-tests' JSON tells

@@ -24,6 +24,9 @@ type Options struct {
 	// Alternating says that the runs of both sides were made in turns, in the order of the samples: the first of
 	// before, the first of after, the second of before ... It is not needed where logs hold the time of each start.
 	Alternating bool
+	// InStarts says that both sides were measured in passes of the same starts, in turns. Then each start is a pair, and
+	// what a whole start was slower by is the same for both sides.
+	InStarts bool
 }
 
 // Two compares samples, which are in the order of their runs. Table.LeftOut has what cannot be compared. If the sides
@@ -93,9 +96,19 @@ func (p *pool) section(key bench.Series, opts Options) Section {
 		}
 		g.Rows = append(g.Rows, r)
 	}
-	// Runs differ more than repetitions within a run. Where there are several runs, they are the repetitions.
+	// Starts differ more than repetitions within a start. Where there are several starts, they are the repetitions.
 	values := times
-	if severalRuns {
+	g.InStarts = opts.InStarts && p.together(order)
+	switch {
+	case g.InStarts:
+		if g.Paired = true; severalRuns {
+			values = nil
+			for _, b := range sizes {
+				values = append(values, inStarts(p.readings[key][b]))
+			}
+		}
+		g.collapsed(p, times, passes(times), func(side, pass int) string { return p.logOfPass(key, side, pass) })
+	case severalRuns:
 		values = runs
 		g.Paired = alternate(order, p.times, opts.Alternating)
 		if g.Paired && !opts.Alternating {
@@ -103,11 +116,77 @@ func (p *pool) section(key bench.Series, opts Options) Section {
 				sortByTime(&values[i], &order[i], p.times)
 			}
 		}
-		g.collapsed(p, values, order)
+		g.collapsed(p, values, order, func(side, run int) string { return p.logs[side][run] })
 	}
 	g.estimate(values)
 	g.average(values)
 	return g
+}
+
+// together reports whether all starts have both sides.
+func (p *pool) together(order [][2][]int) bool {
+	for _, runs := range order {
+		if len(runs[0]) != len(runs[1]) {
+			return false
+		}
+		for k := range runs[0] {
+			if p.starts[0][runs[0][k]] != p.starts[1][runs[1][k]] {
+				return false
+			}
+		}
+	}
+	return len(order) > 0
+}
+
+// inStarts has a value of each side for each start: the median before, and that plus the median difference of the pairs
+// of passes. So a few pairs that were disturbed do not count.
+func inStarts(at []reading) (v repetitions) {
+	var of [2]map[int][]float64
+	var starts []int
+	for side := range of {
+		of[side] = map[int][]float64{}
+	}
+	for _, r := range at {
+		if r.side == 0 && of[0][r.run] == nil {
+			starts = append(starts, r.run)
+		}
+		of[r.side][r.run] = append(of[r.side][r.run], math.Log(r.Micros))
+	}
+	for _, start := range starts {
+		before, after := of[0][start], of[1][start]
+		var change []float64
+		for k := range min(len(before), len(after)) {
+			change = append(change, after[k]-before[k])
+		}
+		middle := stats.Median(before)
+		v[0], v[1] = append(v[0], middle), append(v[1], middle+stats.Median(change))
+	}
+	return v
+}
+
+// passes numbers the times of each side.
+func passes(times []repetitions) (all [][2][]int) {
+	for _, v := range times {
+		var of [2][]int
+		for side := range v {
+			for k := range v[side] {
+				of[side] = append(of[side], k)
+			}
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// logOfPass is the log of one of a side's passes, from 0.
+func (p *pool) logOfPass(key bench.Series, side, pass int) string {
+	for _, at := range p.readings[key] {
+		of := slices.DeleteFunc(slices.Clone(at), func(r reading) bool { return r.side != side })
+		if pass < len(of) {
+			return p.logs[side][of[pass].run]
+		}
+	}
+	return ""
 }
 
 // split returns the medians of runs, all readings, and which runs there are.
@@ -167,7 +246,11 @@ func (g *Section) estimate(values []repetitions) {
 		r.Estimate = unknown(math.Log(r.After.Micros / r.Before.Micros))
 		parts[i] = g.parts(v, 1)
 	}
-	moderate(parts)
+	weight := 1.0
+	if g.InStarts {
+		weight = weightOfStarts
+	}
+	moderate(parts, weight)
 	for i := range parts {
 		g.Rows[i].test = test(parts[i])
 	}

@@ -41,10 +41,11 @@ func kindOf(s *bench.Sample) kind {
 	return kind{Config: c}
 }
 
-// run names the process that a sample was measured in: its log and, where the log holds several, its place among them.
+// run names the start that a sample was measured in: its log and, where the log holds several, its place among them.
 type run struct {
 	log   string
-	setup *bench.Setup
+	setup *bench.Setup // nil where a sample knows its start
+	start int
 }
 
 // seriesOf is what a sample is compared with. Variables may be what changed: the table names them.
@@ -61,6 +62,7 @@ type pool struct {
 	runs     [2]map[run]int
 	times    [2][]string // when each run began; empty: not known
 	logs     [2][]string // file of each run
+	starts   [2][]run    // what each is
 	leftOut  map[LeftOut]int
 	names    [2]string
 }
@@ -76,7 +78,10 @@ func (p *pool) add(side int, s *bench.Sample) {
 		p.leave(side, 1, "size or time is 0")
 		return
 	}
-	r := run{s.File(), s.Setup}
+	r := run{log: s.File(), setup: s.Setup}
+	if s.Start > 0 {
+		r.setup, r.start = nil, s.Start
+	}
 	n, ok := p.runs[side][r]
 	if !ok {
 		n = len(p.runs[side])
@@ -86,6 +91,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 			began = strings.Replace(s.Setup.Time, "T", " ", 1)
 		}
 		p.times[side], p.logs[side] = append(p.times[side], began), append(p.logs[side], r.log)
+		p.starts[side] = append(p.starts[side], r)
 	}
 	key := seriesOf(s)
 	if p.readings[key] == nil {

@@ -14,6 +14,9 @@ const (
 	manyReps, trimmed = 8, 0.2
 	// leastNoise in ln(us) is what two repetitions differ by even where they look alike: nccl-tests prints few digits.
 	leastNoise = 0.002
+	// weightOfStarts is what the neighbours' noise counts where few starts have both sides: the median of six sizes' with
+	// two degrees of freedom each.
+	weightOfStarts = 6
 	// neighbours is how many sizes on either side tell of the noise of a size. Fewer in all tell nothing.
 	neighbours = 3
 )
@@ -43,8 +46,8 @@ func test(parts []stats.Location) *stats.Location {
 // freedom. Few repetitions tell a variance badly: now and then three of them agree by chance. This is Smyth's moderated
 // variance (2004), with a median so that one noisy size does not count, and of neighbours because noise can grow with
 // the size: from 0.3 % at 128 KiB to 4.5 % at 32 MiB on one machine. A size that is noisy itself keeps most of its
-// noise.
-func moderate(sizes [][]stats.Location) {
+// noise. weight is how many degrees of freedom the neighbours count as.
+func moderate(sizes [][]stats.Location, weight float64) {
 	for part := range 2 {
 		var all []*stats.Location
 		var noise []float64 // the variance of one repetition
@@ -57,8 +60,8 @@ func moderate(sizes [][]stats.Location) {
 		for k, l := range all {
 			near := slices.Concat(noise[max(0, k-neighbours):k], noise[k+1:min(k+1+neighbours, len(noise))])
 			if len(near) >= neighbours {
-				l.Variance = (l.DF*l.Variance + stats.Median(near)/(l.DF+1)) / (l.DF + 1)
-				l.DF++
+				l.Variance = (l.DF*l.Variance + weight*stats.Median(near)/(l.DF+1)) / (l.DF + weight)
+				l.DF += weight
 			}
 		}
 	}

@@ -51,9 +51,11 @@ type LeftOut struct {
 type Section struct {
 	bench.Series
 	// Paired says that runs of both sides alternated and are compared pair by pair.
-	Paired bool         `json:"paired"`
-	Rows   []SizeResult `json:"sizes"` // ascending
-	Mean   Mean         `json:"geomean"`
+	Paired bool `json:"paired"`
+	// InStarts says that both sides were measured in the same starts of nccl-tests, each in passes of its own.
+	InStarts bool         `json:"in_starts,omitzero"`
+	Rows     []SizeResult `json:"sizes"` // ascending
+	Mean     Mean         `json:"geomean"`
 	// Unsteady are runs that collapsed. They are no part of the tests.
 	Unsteady []CollapsedRun `json:"unsteady"`
 }

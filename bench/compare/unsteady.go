@@ -67,8 +67,9 @@ func times(ratio float64) string {
 	return strconv.FormatFloat(ratio, 'f', 2, 64)
 }
 
-// collapsed finds the runs that took much longer than the others of their side. order names the runs of the values.
-func (g *Section) collapsed(p *pool, values []repetitions, order [][2][]int) {
+// collapsed finds the runs that took much longer than the others of their side. order names the runs of the values; a
+// pass is one, too.
+func (g *Section) collapsed(p *pool, values []repetitions, order [][2][]int, logOf func(side, run int) string) {
 	for side := range p.names {
 		for _, run := range suspects(side, values, order) {
 			number := 0
@@ -81,7 +82,7 @@ func (g *Section) collapsed(p *pool, values []repetitions, order [][2][]int) {
 				}
 				number = place + 1
 				apart[i], scatter[i] = fromOthers(v[side], place)
-				if g.Paired {
+				if g.Paired && place < len(v[1-side]) {
 					beside[i], _ = fromOthers(v[1-side], place)
 				}
 			}
@@ -89,7 +90,7 @@ func (g *Section) collapsed(p *pool, values []repetitions, order [][2][]int) {
 			if len(at) == 0 {
 				continue
 			}
-			u := CollapsedRun{Side: p.names[side], Run: number, Log: p.logs[side][run], Sizes: g.spans(at),
+			u := CollapsedRun{Side: p.names[side], Run: number, Log: logOf(side, run), Sizes: g.spans(at),
 				Ratio: math.Exp(median(apart, at))}
 			if g.Paired {
 				u.Other = math.Exp(median(beside, at))

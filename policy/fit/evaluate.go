@@ -184,13 +184,13 @@ func (g *Group) call(bytes uint64) nccl.Call { return nccl.Call{Coll: g.Coll, By
 func outcomesOf(truth *Group, sizes []uint64,
 	choose func(o *SizeOutcome, costs nccl.Costs) (c nccl.Config, ok bool)) []SizeOutcome {
 	bySize := truth.bySize()
-	// What was verified alone tells which is the best: what looks faster was so once, by luck.
+	// What was repeated alone tells which is the best: what looks faster was so once, by luck.
 	verified := map[uint64]float64{}
-	for _, c := range truth.contests() {
+	for _, c := range truth.verdicts() {
 		switch {
 		case c.wins():
 			verified[c.best.Bytes] = c.best.Micros
-		case c.gain <= 0:
+		case c.seen <= 0:
 			verified[c.best.Bytes] = c.byDefault.Micros
 		default:
 			verified[c.best.Bytes] = math.NaN()
@@ -280,8 +280,6 @@ type Validation struct {
 	Inside       int     `json:"inside_90"` // how many of them are within the 90 % interval
 	TypicalError float64 `json:"-"`         // median of |ln(predicted/measured)|; NaN without predictions
 }
-
-const harmful = 1.01
 
 // newValidation sums up outcomes. off is how far predictions of left-out times are off, in ln(us).
 func newValidation(outcomes []SizeOutcome, off []float64, inside int) *Validation {
@@ -417,12 +415,12 @@ func (g *Group) genuine() []float64 {
 		}
 		var rivals []rival
 		for _, c := range points[d.Bytes] {
-			r := rival{math.Log(c.Micros / d.Micros), g.pointNoise(c)}
+			r := rival{math.Log(c.Micros / d.Micros), max(math.Sqrt(g.variance(c)), leastNoise)}
 			if r.ln-math.Log(best/d.Micros) < hopeless*max(r.noise, g.Noise) {
 				rivals = append(rivals, r)
 			}
 		}
-		defaultNoise := g.pointNoise(d)
+		defaultNoise := max(math.Sqrt(g.variance(d)), leastNoise)
 		promised, kept := 0.0, 0.0
 		for range luckDraws {
 			least, pick := math.Inf(1), 0.0

@@ -18,7 +18,9 @@ type Evidence struct {
 	// Sizes is how many of them were measured, with the row's configuration and with the default. 0: the gain is the
 	// model's prediction.
 	Sizes    int
-	Verified int // of Sizes, where the row won a verification
+	Verified int // of Sizes, where times were repeated and the row won
+	// Passes is how often it was measured at each of these, and Starts in how many starts of nccl-tests: the least.
+	Passes, Starts int
 	// Once says that everything was measured once.
 	Once bool
 	// NoDefault says that the default was not measured. The gain is over the best that it can be.
@@ -41,7 +43,11 @@ func evidenceOf(r *Row, m *model.Model, g *model.CurveSet) Evidence {
 		switch {
 		case v >= 0 && g.Verified[v].Config() == r.Config:
 			add(1 - g.Verified[v].Micros/g.Verified[v].DefaultMicros)
-			e.Verified++
+			v := g.Verified[v]
+			if e.Verified++; e.Verified == 1 {
+				e.Passes, e.Starts = v.Repetitions, v.Starts
+			}
+			e.Passes, e.Starts = min(e.Passes, v.Repetitions), min(e.Starts, v.Starts)
 		case p >= 0:
 			add(1 - g.Curves[c].Measured[p][1]/d.Micros)
 		default:
@@ -105,13 +111,21 @@ func (e Evidence) String() string {
 	}
 	switch {
 	case e.Verified > 0 && e.Verified == e.Sizes:
-		text += ", verified"
+		text += ", verified" + e.by()
 	case e.Verified > 0:
-		text += fmt.Sprintf(", %d verified", e.Verified)
+		text += fmt.Sprintf(", %d verified%s", e.Verified, e.by())
 	case e.Once:
 		text += ", " + OneRunEach
 	}
 	return text
+}
+
+// by says how often a row was measured; empty: models of older releases do not tell.
+func (e Evidence) by() string {
+	if e.Starts == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %s in %s", wording.Plural(e.Passes, "time"), wording.Plural(e.Starts, "start"))
 }
 
 // faster writes a range of gains in percent; a loss is a gain below 0.

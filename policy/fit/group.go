@@ -18,14 +18,14 @@ type Key = model.Key
 type Point struct {
 	Config nccl.Config
 	Bytes  uint64
-	Micros float64 // median of the repetitions
-	Reps   int     // >= 1
-	// First is the repetition measured first, Low and High are the least and the most of them; 0: as Micros.
-	First, Low, High float64
+	// Micros is the mean of all starts, of which each is the middle of its repetitions. What whole starts were slower
+	// is taken off.
+	Micros float64
+	Reps   int // >= 1
+	Starts int // of nccl-tests, that they are from, >= 1
+	Since  int // the first of these, of all of the group, from 0
 	// Verified says that some of the repetitions are those that verify a choice.
 	Verified bool
-	// Twice says that others are from before the verification.
-	Twice bool
 }
 
 func (c Point) compare(o Point) int {
@@ -42,8 +42,13 @@ type Group struct {
 	// Default is NCCL's choice, ordered by size. Its Config is unknownConfig where
 	// nobody knows what NCCL chose.
 	Default []Point
-	// Noise is the standard deviation of ln(us) between repetitions.
+	// Noise is the standard deviation of ln(us) between single times.
 	Noise float64
+	// within is the variance between repetitions of a start, between is that of what starts draw.
+	within, between float64
+	starts          int // of nccl-tests
+	// verifiedIn is the last start that verified, -1: none; see Point.Since.
+	verifiedIn int
 	// NoisePairs is the number of pairs of repetitions; 0: everything was measured once.
 	NoisePairs int
 	Aliases    []Alias
@@ -95,18 +100,6 @@ func (g *Group) asOwn(c nccl.Config, bytes uint64) nccl.Config {
 
 // unknownConfig is the label of a default that nobody knows.
 var unknownConfig = nccl.Config{Cell: nccl.NoCell}
-
-// pointNoise is the standard deviation of a point's ln(us). The median of n has
-// 1.25/sqrt(n) of one value's.
-func (g *Group) pointNoise(c Point) float64 {
-	n := g.Noise
-	if c.Reps > 2 {
-		n *= 1.2533 / math.Sqrt(float64(c.Reps))
-	} else if c.Reps == 2 {
-		n /= math.Sqrt2
-	}
-	return max(n, leastNoise)
-}
 
 // Sizes lists the sizes measured with any configuration, ascending.
 func (g *Group) Sizes() []uint64 { return sizesOf(g.Points) }

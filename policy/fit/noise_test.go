@@ -18,26 +18,29 @@ type disturbance struct {
 	// step is the change of all times from some start on, and once that of one start.
 	step, once float64
 
+	draws float64 // what each start draws for each configuration and size
+
 	mean, harm float64 // limits: time / best, and the share of sizes that are more than 1 % slower than the default
 }
 
 var disturbances = []disturbance{
-	{name: "0.3 %", noise: 0.003, mean: 1.0030, harm: 0},
-	{name: "1 %", noise: 0.01, mean: 1.0050, harm: 0.01},
-	{name: "2 %", noise: 0.02, mean: 1.0090, harm: 0.01},
-	{name: "5 %", noise: 0.05, mean: 1.0160, harm: 0.03},
-	{name: "1 %, 5 % of times +30 %", noise: 0.01, tails: 0.05, mean: 1.0090, harm: 0.01},
-	{name: "1 %, 5 % of starts +30 %", noise: 0.01, badStarts: 0.05, mean: 1.0110, harm: 0.01},
-	{name: "1 %, one step of 10 %", noise: 0.01, step: 0.1, mean: 1.0145, harm: 0.01},
-	{name: "1 %, one start +30 %", noise: 0.01, once: 0.3, mean: 1.0105, harm: 0.01},
+	{name: "0.3 %", noise: 0.003, mean: 1.0029, harm: 0.01},
+	{name: "1 %", noise: 0.01, mean: 1.0038, harm: 0.01},
+	{name: "2 %", noise: 0.02, mean: 1.0058, harm: 0.01},
+	{name: "5 %", noise: 0.05, mean: 1.0092, harm: 0.015},
+	{name: "1 %, 5 % of times +30 %", noise: 0.01, tails: 0.05, mean: 1.0063, harm: 0.01},
+	{name: "1 %, 5 % of starts +30 %", noise: 0.01, badStarts: 0.05, mean: 1.0038, harm: 0.01},
+	{name: "1 %, one step of 10 %", noise: 0.01, step: 0.1, mean: 1.0049, harm: 0.01},
+	{name: "1 %, one start +30 %", noise: 0.01, once: 0.3, mean: 1.0066, harm: 0.01},
+	{name: "1 %, each start draws 1 %", noise: 0.01, draws: 0.01, mean: 1.0053, harm: 0.01},
 }
 
 // of is a machine that the disturbance meets.
 func (d disturbance) of(g *Group, seed uint64) *cluster {
 	rng := rand.New(rand.NewPCG(seed, 77))
-	from, when := 5+rng.IntN(16), 1+rng.IntN(20)
+	from, when := 1+rng.IntN(5), 1+rng.IntN(4)
 	c := newCluster(g, d.noise, seed, nil)
-	c.tails = d.tails
+	c.tails, c.draws = d.tails, d.draws
 	factors := map[int]float64{} // by start: all its sizes have the same
 	c.drift = func(start, _ int) float64 {
 		if factors[start] == 0 {
@@ -64,7 +67,7 @@ func channelGrids(t *testing.T) []grid {
 	})
 }
 
-// What whole sweeps cost on machines that are noisy in eight ways.
+// What whole sweeps cost on machines that are noisy in nine ways.
 func TestSweepUnderNoise(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
@@ -79,9 +82,9 @@ func TestSweepUnderNoise(t *testing.T) {
 		}
 		t.Logf("%-26s %v", d.name, o)
 		mean, harm, share := o.regret/o.sizes, o.harm/o.sizes, o.share/o.sweeps
-		if mean > d.mean || harm > d.harm || share > 0.345 {
-			t.Errorf("%s: %.4f, harm %.4f, share %.3f; must be at most %.4f, %.4f, 0.345", d.name, mean, harm, share,
-				d.mean, d.harm)
+		if mean > d.mean || harm > d.harm || share > 0.13 || o.starts/o.sweeps > 6 {
+			t.Errorf("%s: %.4f, harm %.4f, share %.3f; must be at most %.4f, %.4f, 0.13, and 6 starts", d.name, mean,
+				harm, share, d.mean, d.harm)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -74,7 +73,7 @@ func (p *Pool) Add(s *bench.Sample) {
 		return
 	}
 	v := s.Series()
-	r := &reading{*s, source{p.file, s.File()}}
+	r := &reading{Sample: *s, source: source{p.file, s.File()}}
 	if !v.Named(p.Runs) && !bench.NamedConditions(p.Runs).Cover(v.Conditions, r.forcedChannels()) {
 		p.refused["measured under other conditions than --runs names"]++
 		return
@@ -123,6 +122,9 @@ type Set struct {
 
 // Of returns the group of a key; nil: nothing of it was measured.
 func (s *Set) Of(key Key) *Group {
+	if s == nil {
+		return nil
+	}
 	for _, g := range s.Groups {
 		if g.Key == key {
 			return g
@@ -303,83 +305,78 @@ func boolToInt(b bool) int {
 
 // fill makes a group of what was pooled, in the order of arrival.
 func (g *Group) fill(all []*reading) {
-	defaults := map[uint64][]Point{}
-	var times, spread, within []float64
+	starts := map[startOf]int{}
+	g.verifiedIn = -1
+	for _, r := range all {
+		of := startOf{r.source, r.Start}
+		if _, ok := starts[of]; !ok {
+			starts[of] = len(starts)
+		}
+		if r.start = starts[of]; r.Verify {
+			g.verifiedIn = max(g.verifiedIn, r.start)
+		}
+	}
+	g.starts = len(starts)
+	var measured []series
+	var within []float64
 	var several []sourced // medians of each point that several sources measured
-	byDefault := map[uint64][]*reading{}
-	var fresh []Point
 	for readings := range points(all) {
-		times = times[:0]
 		first := readings[0]
-		for i, r := range readings {
-			times = append(times, r.Micros)
-			if i > 0 {
-				spread = append(spread, math.Abs(math.Log(r.Micros/readings[i-1].Micros)))
-			}
+		s := series{Point: Point{Config: first.Config, Bytes: first.Bytes}, single: first.Micros,
+			byDefault: first.byDefault()}
+		if s.byDefault {
+			s.Config = mostNamed(readings)
 		}
-		c := Point{
-			Config: first.Config, Bytes: first.Bytes, Reps: len(times), Verified: first.Verify,
-			First: times[0], Low: slices.Min(times), High: slices.Max(times),
+		for _, r := range readings {
+			s.times = append(s.times, timing{r.start, math.Log(r.Micros)})
+			s.Verified = s.Verified || r.Verify
 		}
-		c.Micros = stats.Median(times)
-		if first.byDefault() {
-			defaults[c.Bytes] = append(defaults[c.Bytes], c)
-			byDefault[c.Bytes] = append(byDefault[c.Bytes], readings...)
-			continue
-		}
-		if c.Verified {
-			fresh = append(fresh, c)
-			continue
-		}
+		slices.SortStableFunc(s.times, func(a, b timing) int { return cmp.Compare(a.start, b.start) })
+		measured = append(measured, s)
 		if m := medians(readings, &within); len(m) > 1 {
-			several = append(several, sourced{c.Bytes, m})
-		}
-		g.Points = append(g.Points, c)
-	}
-	for _, points := range defaults {
-		c, moved := mostMeasured(points)
-		g.Default = append(g.Default, c)
-		if moved > 0 {
-			spread = append(spread, moved)
+			several = append(several, sourced{s.Bytes, m})
 		}
 	}
+	g.measure(measured)
+	for _, s := range measured {
+		if s.byDefault {
+			g.Default = append(g.Default, s.Point)
+		} else {
+			g.Points = append(g.Points, s.Point)
+		}
+	}
+	slices.SortFunc(g.Points, Point.compare)
 	slices.SortFunc(g.Default, func(a, b Point) int { return cmp.Compare(a.Bytes, b.Bytes) })
-	g.Noise, g.NoisePairs = assumedNoise, len(spread)
-	if !g.NoiseAssumed() {
-		g.Noise = noiseOf(spread)
-	}
-	for i := range g.Default {
-		if m := medians(byDefault[g.Default[i].Bytes], &within); len(m) > 1 {
-			several = append(several, sourced{g.Default[i].Bytes, m})
-		}
-	}
 	g.Contradictions = findContradictions(several, within)
-	if all := g.Contradictions; len(all) > 0 && !all[0].Varies() && len(within) >= fewPairs {
-		g.Noise, g.NoisePairs = noiseOf(within), len(within) // what sweeps contradict each other about is no repetition
-	}
-	g.verify(fresh)
 	g.findAliases()
 }
 
-// mostMeasured picks one label where the default was seen with several, as happens between versions of the library.
-// What was verified, mostly without a label, is the same once more; moved is by how much it differs, in ln(us).
-func mostMeasured(points []Point) (c Point, moved float64) {
-	slices.SortFunc(points, func(a, b Point) int {
-		return cmp.Or(boolToInt(a.Verified)-boolToInt(b.Verified), cmp.Compare(b.Reps, a.Reps),
-			b.Config.Compare(a.Config))
-	})
-	c = points[0]
-	if i := slices.IndexFunc(points, func(c Point) bool { return c.Verified }); i > 0 {
-		moved = math.Abs(math.Log(points[i].Micros / c.Micros))
-		c = c.with(points[i])
+// startOf names a start of nccl-tests.
+type startOf struct {
+	source source
+	start  int
+}
+
+// mostNamed is the label that the default has most often. It changes with versions of the library, and runs without
+// NCCL's log of each call have none.
+func mostNamed(readings []*reading) nccl.Config {
+	most, times := unknownConfig, map[nccl.Config]int{}
+	for _, r := range readings {
+		times[r.Config]++
 	}
-	return c, moved
+	for c, n := range times {
+		if c != unknownConfig && (most == unknownConfig || n > times[most] || n == times[most] && c.Compare(most) > 0) {
+			most = c
+		}
+	}
+	return most
 }
 
 // reading is an accepted sample in the pool.
 type reading struct {
 	bench.Sample
 	source source
+	start  int // of the group, from 0
 }
 
 // forcedChannels returns how many channels NCCL's variables forced, of which a small call may use fewer; 0: none.
@@ -415,8 +412,11 @@ func points(all []*reading) iter.Seq[[]*reading] {
 		inOrder[i] = r
 	}
 	compare := func(a, b *reading) int {
-		return cmp.Or(a.Config.Compare(b.Config), boolToInt(a.byDefault())-boolToInt(b.byDefault()),
-			boolToInt(a.Verify)-boolToInt(b.Verify), cmp.Compare(a.Bytes, b.Bytes))
+		if by := cmp.Or(boolToInt(a.byDefault())-boolToInt(b.byDefault()), cmp.Compare(a.Bytes, b.Bytes)); by != 0 ||
+			a.byDefault() {
+			return by
+		}
+		return a.Config.Compare(b.Config)
 	}
 	slices.SortStableFunc(inOrder, compare)
 	return func(yield func([]*reading) bool) {

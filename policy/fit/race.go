@@ -23,6 +23,12 @@ type Space struct {
 	// Asked is what earlier runs were meant to measure, measured or not: nothing is asked for twice. Whatever was
 	// measured counts as asked for even if it is missing here.
 	Asked map[Request]bool
+	// Fresh are counts of Channels that a person has added to a sweep that was verified. They are tried, too.
+	Fresh []int
+	// Wide is how many candidates a round has at each size; 0: Wide, the constant.
+	Wide int
+	// Single says that a start measures one pass. Then rounds have one candidate at each size, and repeat nothing.
+	Single bool
 }
 
 // LeaveOut leaves out families that NCCL does not offer here.
@@ -36,87 +42,67 @@ func (s *Space) LeaveOut(unoffered func(nccl.Cell) bool) {
 	})
 }
 
-// Run is one start of nccl-tests: one configuration at each size.
-type Run struct {
-	Sizes   []uint64      // ascending, all of the space's from the first to the last
-	Configs []nccl.Config // at each of Sizes; nil: NCCL's choice
-}
-
-// RunOf is a run of one configuration.
-func RunOf(c nccl.Config, sizes []uint64) Run {
-	return Run{sizes, slices.Repeat([]nccl.Config{c}, len(sizes))}
-}
-
 // Stage says how far a sweep has got.
 type Stage int
 
 const (
-	StageDefault Stage = iota // the default comes first: everything is compared with it
-	StageMost                 // all families with most channels, at all sizes
-	StageRounds               // at each size what promises most, in one run for all sizes
-	StageOver                 // the last rounds gained too little
+	StageFirst  Stage = iota // the default and each family with some counts
+	StageRound               // at each size what may be faster than all so far
+	StageVerify              // the fastest, once more, in a fresh start
+	StageOver
 )
 
-// Next is what to measure next.
-type Next struct {
-	Stage Stage
-	Runs  []Run // empty once the sweep is over
+// Plan is what one start of nccl-tests measures. A pass runs all sizes, each with a configuration of its own. So what
+// is tried at one size is independent of the others, and a further configuration costs its calls only.
+type Plan struct {
+	Stage  Stage
+	Sizes  []uint64 // ascending, all of the space's from the first to the last
+	Passes []Pass   // none: there is nothing to measure
 }
 
+// Pass has a configuration for each size of its plan.
+type Pass []nccl.Config
+
+// ByDefault in a pass leaves a size to NCCL.
+var ByDefault = unknownConfig
+
 const (
-	// latencyBound: the fewest channels are tried only where the fastest configuration takes at most this many times
-	// the shortest time of all sizes. Above that, bandwidth decides, and few channels have less of it.
-	latencyBound = 4
-	// outclassed: the fewest channels of a family are not tried if it is this many times slower than the best.
-	outclassed = 2
-	// far: if a family was measured with one channel count only and is this many times slower than the best, the
-	// middle count is not tried. The limit is wide because the most channels can be many times slower than half.
-	far = 8
-	// behind: a family that was measured with several counts is given up if it is this many times slower. A
-	// configuration is given up at a size if it is this many times slower at the neighbouring sizes.
-	behind = 1.1
-	// tied: where a count takes at most this many times the least of its family's three or more, those in between
-	// hardly take less. They come after all else.
-	tied = 1.01
-	// A race ends after this many rounds in a row in which the best times improve by less than this part, averaged
-	// over all sizes.
-	lastRounds = 3
-	worthwhile = 0.006
+	// Wide is how many candidates a round has at each size, where a start costs about as much as so many passes.
+	Wide = 6
+	// Turns is how often a verification measures the default and each contender in its start.
+	Turns = 3
+	// Contenders is how many configurations at most are verified at each size, besides the default.
+	Contenders = 3
+	// Carried is how many are measured at each size on more nodes: the fastest on the most nodes that were measured,
+	// two or more, and the same with the next fewer channels. The best count falls as ranks rise.
+	Carried = 2
+	// again is how many of the fastest of each size a round repeats, so that what is chosen was measured in several
+	// starts.
+	again = 2
+	// A round of a space that is Single is one start and has one candidate at each size. So many tell whether it still
+	// pays off.
+	lastSingle = 3
 )
 
 // Next returns what to measure next, given what was measured so far (nil: nothing) and what was asked for. It depends
-// on nothing else, so an interrupted sweep resumes: Next replays the race from its start with the known times until it
-// needs one that is missing. Each run asks for something new, so a sweep ends whatever the runs measure.
+// on nothing else, so an interrupted sweep resumes, and one that is given more sizes, channels or families measures
+// these. Each round asks for something new, so a sweep ends whatever the passes measure.
 //
 // With more channels the time first falls and then rises. So both ends are measured before anything is ruled out, and
 // bisection finds the minimum in between.
-func (s Space) Next(g *Group) Next {
-	if g == nil || len(g.Default) == 0 {
-		return Next{Stage: StageDefault, Runs: []Run{{Sizes: s.Sizes}}}
+func (s Space) Next(g *Group) Plan {
+	if g == nil {
+		g = &Group{}
 	}
 	r := newRace(s, g)
-	if runs := r.maxChannelRuns(); len(runs) > 0 {
-		return Next{Stage: StageMost, Runs: runs}
+	if plan := r.first(); len(plan.Passes) > 0 {
+		return plan
 	}
-	for idle := 0; idle < lastRounds; {
-		run, fewest := r.round()
-		if len(run.Sizes) == 0 {
-			break
-		}
-		left := r.run(func(i int) (c nccl.Config, wanted bool) { // what is not known of it
-			if k := slices.Index(run.Sizes, r.Sizes[i]); k >= 0 && !r.failed(run.Configs[k]) {
-				c, wanted = run.Configs[k], !r.known(run.Configs[k], r.Sizes[i])
-			}
-			return c, wanted
-		})
-		if len(left.Sizes) > 0 {
-			return Next{Stage: StageRounds, Runs: []Run{left}}
-		}
-		if idle++; r.finish(run) >= worthwhile || fewest {
-			idle = 0
-		}
+	isDone := g.newest() < g.verifiedIn && g.IsVerified(s.Sizes)
+	if plan := r.round(isDone); len(plan.Passes) > 0 || isDone {
+		return plan
 	}
-	return Next{Stage: StageOver}
+	return s.Verification(g)
 }
 
 // race is the state of a sweep. Its slices have one element per size.
@@ -125,206 +111,395 @@ type race struct {
 	g      *Group
 	raised func(nccl.Config, uint64) bool
 	unmet  []Unmet
+	asked  map[place]bool            // what of a family was measured or asked for
 	times  []map[nccl.Config]float64 // what was measured so far
-	tried  []map[nccl.Config]bool    // that, and what was asked for in vain
 	best   []float64                 // the least of that and of the default's times
 }
 
 func newRace(s Space, g *Group) *race {
-	r := &race{Space: s, g: g, raised: s.exceedsDefault(g), unmet: s.Unmet(g)}
+	r := &race{Space: s, g: g, raised: s.exceedsDefault(g), unmet: s.Unmet(g), asked: map[place]bool{}}
+	for a := range s.Asked {
+		r.asked[place{a.Config.Cell, a.Bytes}] = true
+	}
+	bySize := g.bySize()
 	for _, b := range s.Sizes {
-		best := math.Inf(1)
+		best, times := math.Inf(1), map[nccl.Config]float64{}
 		if d, ok := g.defaultAt(b); ok {
-			best = d.first()
+			best = d.Micros
 		}
-		r.times, r.tried = append(r.times, map[nccl.Config]float64{}), append(r.tried, map[nccl.Config]bool{})
-		r.best = append(r.best, best)
+		for _, c := range bySize[b] {
+			times[c.Config], best = c.Micros, min(best, c.Micros)
+			r.asked[place{c.Config.Cell, b}] = true
+		}
+		r.times, r.best = append(r.times, times), append(r.best, best)
 	}
 	return r
 }
 
-// maxChannelRuns returns a run of each family with the most channels, or with the middle count where the most failed.
-func (r *race) maxChannelRuns() (runs []Run) {
+// first is the default and each family, at the sizes where they were not measured: with most channels, with half of
+// them and, where latency decides, with fewest.
+func (r *race) first() Plan {
+	plan := Plan{Stage: StageFirst}
+	byDefault := r.pass(func(i int) (nccl.Config, bool) {
+		_, known := r.g.defaultAt(r.Sizes[i])
+		return ByDefault, !known
+	})
+	if byDefault != nil && r.Single {
+		return r.trimmed(Plan{StageFirst, r.Sizes, []Pass{byDefault}})
+	}
 	for _, f := range r.Families {
-		if r.g.neverMore {
-			if run := r.mostOfOwn(f); len(run.Sizes) > 0 {
-				runs = append(runs, run)
+		for _, which := range []func(counts []int, bytes uint64) (index int, wanted bool){
+			func(counts []int, _ uint64) (int, bool) { return len(counts) - 1, true },
+			func(counts []int, b uint64) (int, bool) {
+				if r.Single && b <= latencyBytes { // one start has both
+					return 0, len(counts) > 1
+				}
+				return len(counts) / 2, len(counts) > 2
+			},
+			func(counts []int, b uint64) (int, bool) {
+				return 0, len(counts) > 1 && b <= latencyBytes && !r.Single
+			},
+		} {
+			pass := r.pass(func(i int) (nccl.Config, bool) {
+				b, counts := r.Sizes[i], r.counts(f, i)
+				if len(counts) == 0 || r.asked[place{f, b}] || f.Proto == nccl.ProtoLL && b > mostLL {
+					return ByDefault, false
+				}
+				k, wanted := which(counts, b)
+				return nccl.Config{Cell: f, Channels: counts[k]}, wanted
+			})
+			if pass != nil {
+				plan.Passes = append(plan.Passes, pass)
 			}
-			continue
 		}
-		// NCCL's own may have come in its place.
-		for _, n := range []int{0, r.Space.maxChannels(f.Algo), r.middle(f.Algo)} {
-			c := nccl.Config{Cell: f, Channels: n}
-			known := n == 0 || len(r.g.pointsOf(c)) > 0
-			for _, b := range r.Sizes {
-				known = known || r.Asked[Request{c, b}]
+	}
+	if !r.Single && (byDefault != nil || len(plan.Passes) > 0) {
+		all := r.everywhere(ByDefault)
+		plan.Passes = slices.Concat([]Pass{all}, plan.Passes, []Pass{all})
+	}
+	plan.Sizes = r.Sizes
+	return r.trimmed(plan)
+}
+
+// pass returns a pass with what is wanted at each size, and with the default elsewhere; nil: nothing is wanted.
+func (r *race) pass(of func(i int) (c nccl.Config, wanted bool)) (p Pass) {
+	any := false
+	for i := range r.Sizes {
+		c, wanted := of(i)
+		if !wanted {
+			c = ByDefault
+		}
+		p, any = append(p, c), any || wanted
+	}
+	if !any {
+		return nil
+	}
+	return p
+}
+
+func (r *race) everywhere(c nccl.Config) Pass { return slices.Repeat(Pass{c}, len(r.Sizes)) }
+
+// trimmed leaves out sizes before the first and after the last at which something is measured that is not known.
+func (r *race) trimmed(plan Plan) Plan {
+	first, last := len(plan.Sizes), -1
+	for i, b := range plan.Sizes {
+		for _, pass := range plan.Passes {
+			_, known := r.times[i][pass[i]]
+			if pass[i] == ByDefault {
+				_, known = r.g.defaultAt(b)
 			}
-			if !known && !r.failed(c) && !r.keepsOwn(c) {
-				runs = append(runs, RunOf(c, r.Sizes))
-				break
-			}
-			came := false
-			for i := range r.Sizes {
-				came = r.recordTried(c, i) || came
-			}
-			if came && n > 0 {
-				break
+			if !known {
+				first, last = min(first, i), i
 			}
 		}
 	}
-	return runs
-}
-
-// mostOfOwn returns a run of a family with the channels that RCCL takes itself at each size, but no more than the most
-// that may be tried.
-func (r *race) mostOfOwn(f nccl.Cell) Run {
-	return r.run(func(i int) (nccl.Config, bool) {
-		c := nccl.Config{Cell: f, Channels: min(r.Space.maxChannels(f.Algo), r.g.mostByDefault(r.Sizes[i]))}
-		r.recordTried(c, i)
-		return c, !r.known(c, r.Sizes[i]) && !r.failed(c)
-	})
-}
-
-// recordTried marks a configuration as tried at a size, with its time or the time of what ran in its place, if there is
-// one.
-func (r *race) recordTried(c nccl.Config, i int) (came bool) {
-	r.tried[i][c] = true
-	point, ok := r.g.at(c, r.Sizes[i])
-	if n := r.g.mostChannels(c.Cell, r.Sizes[i]); !ok && r.g.onlyLower && n < c.Channels {
-		point, ok = r.g.at(nccl.Config{Cell: c.Cell, Channels: n}, r.Sizes[i])
+	if last < 0 {
+		return Plan{Stage: plan.Stage}
 	}
-	if ok {
-		r.times[i][point.Config] = point.first()
-		r.best[i] = min(r.best[i], point.first())
+	plan.Sizes = plan.Sizes[first : last+1]
+	for k := range plan.Passes {
+		plan.Passes[k] = plan.Passes[k][first : last+1]
 	}
-	return ok
+	return plan
 }
 
-// round returns a run of the most promising configuration at each size, and whether any of them has fewest channels.
-func (r *race) round() (run Run, fewest bool) {
-	run = r.run(func(i int) (nccl.Config, bool) {
-		c, few, ok := r.promising(i)
-		fewest = fewest || few
-		return c, ok
-	})
-	return run, fewest
-}
-
-// finish marks a run as tried and returns how much the best times improve, in ln(us), averaged over all sizes.
-func (r *race) finish(run Run) (gain float64) {
-	first := slices.Index(r.Sizes, run.Sizes[0])
-	for k, c := range run.Configs {
-		before := r.best[first+k]
-		r.recordTried(c, first+k)
-		gain += math.Log(before / r.best[first+k])
+// round has up to Wide candidates at each size, one a pass. Where a size has fewer, what is best there is repeated. The
+// default and the fastest of each size come again. If all is verified, only Fresh counts are candidates.
+func (r *race) round(isDone bool) Plan {
+	if !isDone && r.gain() < max(worthwhile, luck*r.g.Noise) {
+		return Plan{Stage: StageOver}
 	}
-	return gain / float64(len(r.Sizes))
+	wide := cmp.Or(r.Wide, Wide)
+	if r.Single {
+		wide = 1
+	}
+	candidates, most := make([][]nccl.Config, len(r.Sizes)), 0
+	for i := range r.Sizes {
+		all := slices.DeleteFunc(r.candidates(i), func(c nccl.Config) bool {
+			return isDone && !slices.Contains(r.Fresh, c.Channels)
+		})
+		candidates[i] = all[:min(len(all), wide)]
+		most = max(most, len(candidates[i]))
+	}
+	if most == 0 {
+		return Plan{Stage: StageOver}
+	}
+	plan := Plan{Stage: StageRound, Sizes: r.Sizes}
+	fastest := r.contenders(again)
+	for k := range most {
+		plan.Passes = append(plan.Passes, r.pass(func(i int) (nccl.Config, bool) {
+			if k < len(candidates[i]) {
+				return candidates[i][k], true
+			}
+			if len(fastest[i]) > 0 && r.times[i][fastest[i][0]] == r.best[i] {
+				return fastest[i][0], true
+			}
+			return ByDefault, true
+		}))
+	}
+	if r.Single {
+		return r.trimmed(plan)
+	}
+	all := r.everywhere(ByDefault)
+	plan.Passes = slices.Concat([]Pass{all}, plan.Passes, ranked(fastest, again), []Pass{all})
+	return plan
 }
 
-// promising returns a configuration that may be faster at a size than all that were measured there. It tries the fewest
-// channels first, unless they are ruled out. Then come the winner of a neighbouring size and the middle between a
-// family's best channel count and the next one measured.
-func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
+// gain is how much the last round has improved the best times, in ln(us), in the mean of all sizes; infinite where
+// there was none.
+func (r *race) gain() (sum float64) {
+	since := r.g.newest()
+	if r.Single {
+		if since -= lastSingle - 1; since <= r.g.families() {
+			return math.Inf(1) // there were fewer rounds
+		}
+	}
+	bySize := r.g.bySize()
+	for i, b := range r.Sizes {
+		before := math.Inf(1)
+		for _, c := range bySize[b] {
+			if c.Since < since {
+				before = min(before, c.Micros)
+			}
+		}
+		if d, ok := r.g.defaultAt(b); ok && d.Since < since {
+			before = min(before, d.Micros)
+		}
+		sum += math.Log(before / r.best[i])
+	}
+	return sum / float64(len(r.Sizes))
+}
+
+// newest is the last start that measured something for the first time; -1: none.
+func (g *Group) newest() (start int) {
+	start = -1
+	for i := range g.Points {
+		start = max(start, g.Points[i].Since)
+	}
+	for _, d := range g.Default {
+		start = max(start, d.Since)
+	}
+	return start
+}
+
+// families is the last start that measured a family for the first time.
+func (g *Group) families() (start int) {
+	first := map[nccl.Cell]int{}
+	for _, c := range g.Points {
+		if before, ok := first[c.Config.Cell]; !ok || c.Since < before {
+			first[c.Config.Cell] = c.Since
+		}
+	}
+	for _, since := range first {
+		start = max(start, since)
+	}
+	return start
+}
+
+// candidates are the configurations that may be faster at a size than all that were measured there, the likeliest
+// first: the winner of a neighbouring size, and the middle between a family's best channel count and the next one
+// measured on either side.
+func (r *race) candidates(i int) (all []nccl.Config) {
 	type option struct {
 		c     nccl.Config
 		ratio float64 // of times, that tells how near it may be to the best
 	}
-	var few, others []option
-	add := func(to *[]option, c nccl.Config, ratio float64) {
-		if !r.tried[i][c] && r.available(c, i) && !r.losesNearby(c, i) {
-			*to = append(*to, option{c, ratio})
-		}
-	}
-	latency := r.best[i] <= latencyBound*slices.Min(r.best)
+	var options []option
 	for _, f := range r.Families {
-		counts, at, least, n := r.counts(f, i)
-		ratio := least / r.best[i]
-		if n > 0 && latency && ratio <= outclassed {
-			add(&few, nccl.Config{Cell: f, Channels: counts[0]}, ratio)
-		}
-		if n == 1 && ratio <= far || ratio <= behind {
-			measured := func(n int) bool { return r.times[i][nccl.Config{Cell: f, Channels: n}] > 0 }
-			fewer, more := slices.Clone(counts[:at]), counts[at+1:]
-			slices.Reverse(fewer)
-			for _, side := range [][]int{fewer, more} { // up to the next that was measured
-				ratio := ratio
-				if k := slices.IndexFunc(side, measured); k >= 0 {
-					if n > 2 && r.times[i][nccl.Config{Cell: f, Channels: side[k]}] <= tied*least {
-						ratio *= behind
-					}
-					side = side[:k]
+		counts := r.counts(f, i)
+		least, at := math.Inf(1), -1
+		var measured []int // indices of counts
+		for k, n := range counts {
+			if us, ok := r.times[i][nccl.Config{Cell: f, Channels: n}]; ok {
+				if measured = append(measured, k); us < least {
+					least, at = us, k
 				}
-				if len(side) > 0 {
-					add(&others, nccl.Config{Cell: f, Channels: side[len(side)/2]}, ratio)
+			}
+		}
+		switch ratio := least / r.best[i]; {
+		case len(counts) == 0:
+		case at < 0: // it was not thought to be fast here
+			if below := r.below(f, i); below < hopeful {
+				options = append(options, option{nccl.Config{Cell: f, Channels: counts[len(counts)-1]}, below})
+			}
+		case ratio <= hopeful:
+			from, to := 0, len(counts)-1 // between what is measured on either side of the best
+			if k := slices.Index(measured, at); k > 0 {
+				from = measured[k-1]
+			}
+			if k := slices.Index(measured, at); k+1 < len(measured) {
+				to = measured[k+1]
+			}
+			for _, k := range []int{(from + at) / 2, (at + to + 1) / 2} {
+				if !slices.Contains(measured, k) {
+					options = append(options, option{nccl.Config{Cell: f, Channels: counts[k]}, ratio})
 				}
 			}
 		}
 	}
 	for _, j := range []int{i - 1, i + 1} {
-		if j >= 0 && j < len(r.Sizes) {
-			for c, us := range r.times[j] {
-				if us == r.best[j] {
-					add(&others, c, 0)
-				}
-			}
-		}
-	}
-	for _, options := range [][]option{few, others} {
-		slices.SortFunc(options, func(a, b option) int {
-			return cmp.Or(cmp.Compare(a.ratio, b.ratio), a.c.Compare(b.c))
-		})
-	}
-	switch {
-	case len(few) > 0: // sizes next to each other try several families
-		return few[i%len(few)].c, true, true
-	case len(others) > 0:
-		return others[0].c, false, true
-	}
-	return nccl.Config{}, false, false
-}
-
-// counts returns the channel counts of a family that were or can be measured at a size, ascending. at is the index of
-// the fastest, and measured is how many were measured.
-func (r *race) counts(f nccl.Cell, i int) (counts []int, at int, least float64, measured int) {
-	least = math.Inf(1)
-	for n := 1; n <= nccl.MaxChannels; n++ {
-		c := nccl.Config{Cell: f, Channels: n}
-		us, ok := r.times[i][c]
-		switch {
-		case ok:
-			if measured++; us < least {
-				at, least = len(counts), us
-			}
-		case r.tried[i][c] || !slices.Contains(r.channels(f.Algo), n) || !r.available(c, i):
+		if j < 0 || j >= len(r.Sizes) || len(r.times[j]) == 0 {
 			continue
 		}
-		counts = append(counts, n)
-	}
-	return counts, at, least, measured
-}
-
-// losesNearby reports whether a configuration is far slower than the best at the sizes next to this one.
-func (r *race) losesNearby(c nccl.Config, i int) bool {
-	least := math.Inf(1)
-	for _, j := range []int{i - 1, i + 1} {
-		if j >= 0 && j < len(r.Sizes) {
-			if us, ok := r.times[j][c]; ok {
-				least = min(least, us/r.best[j])
+		d, _ := r.g.defaultAt(r.Sizes[j])
+		for c, us := range r.times[j] {
+			if us == r.best[j] && us < (1-wins)*d.Micros && r.times[i][c] == 0 &&
+				slices.Contains(r.counts(c.Cell, i), c.Channels) {
+				options = append(options, option{c, 0})
 			}
 		}
 	}
-	return least > behind && !math.IsInf(least, 1)
+	slices.SortFunc(options, func(a, b option) int { return cmp.Or(cmp.Compare(a.ratio, b.ratio), a.c.Compare(b.c)) })
+	for _, o := range options {
+		if !slices.Contains(all, o.c) {
+			all = append(all, o.c)
+		}
+	}
+	return all
 }
 
-// known reports whether a configuration was measured at a size, or asked for there without a result.
-func (r *race) known(c nccl.Config, bytes uint64) bool {
-	_, ok := r.g.at(c, bytes)
-	return ok || r.Asked[Request{c, bytes}]
+// below is how many times as long as the best a family takes at the next smaller size at which it was measured.
+func (r *race) below(f nccl.Cell, i int) float64 {
+	for i--; i >= 0; i-- {
+		least := math.Inf(1)
+		for c, us := range r.times[i] {
+			if c.Cell == f {
+				least = min(least, us)
+			}
+		}
+		if !math.IsInf(least, 1) {
+			return least / r.best[i]
+		}
+	}
+	return math.Inf(1)
 }
 
-// available reports whether a configuration was measured or asked for at a size, or nothing speaks against asking.
-func (r *race) available(c nccl.Config, i int) bool {
-	return r.known(c, r.Sizes[i]) || !r.failed(c) && !r.raised(c, r.Sizes[i]) && !r.keepsOwn(c)
+// counts returns the channel counts of a family that were or can be measured at a size, ascending.
+func (r *race) counts(f nccl.Cell, i int) (counts []int) {
+	b, may := r.Sizes[i], r.Space.channels(f.Algo)
+	if own := r.g.mostByDefault(b); r.g.neverMore && own > 0 && may[0] > 0 { // with the channels that RCCL takes itself
+		may = append(slices.Clip(may), own)
+	}
+	for n := range nccl.MaxChannels + 1 {
+		c := nccl.Config{Cell: f, Channels: n}
+		if _, ok := r.times[i][c]; ok || slices.Contains(may, n) && r.available(c, b) {
+			counts = append(counts, n)
+		}
+	}
+	return counts
+}
+
+// available reports whether nothing speaks against asking for a configuration at a size where it was not measured.
+func (r *race) available(c nccl.Config, bytes uint64) bool {
+	return !r.Asked[Request{c, bytes}] && !r.failed(c) && !r.raised(c, bytes) && !r.keepsOwn(c)
+}
+
+// contenders are the fastest at each size, and near to the best there.
+func (r *race) contenders(most int) [][]nccl.Config {
+	all, bySize := make([][]nccl.Config, len(r.Sizes)), r.g.bySize()
+	for i, b := range r.Sizes {
+		for _, c := range slices.SortedFunc(slices.Values(bySize[b]), compareTimes) {
+			limit, limited := r.Limits[c.Config.Algo]
+			if len(all[i]) < most && c.Micros <= near*r.best[i] && slices.Contains(r.Families, c.Config.Cell) &&
+				!r.failed(c.Config) && !r.raised(c.Config, b) && !(limited && c.Config.Channels > limit) {
+				all[i] = append(all[i], c.Config)
+			}
+		}
+	}
+	return all
+}
+
+// ranked has a pass of the first at each size, one of the second, and so on, of what there is. The default fills up.
+func ranked(all [][]nccl.Config, most int) (passes []Pass) {
+	for k := range most {
+		var pass Pass
+		is := false
+		for i := range all {
+			c := ByDefault
+			if k < len(all[i]) {
+				c, is = all[i][k], true
+			}
+			pass = append(pass, c)
+		}
+		if is {
+			passes = append(passes, pass)
+		}
+	}
+	return passes
+}
+
+// Verification returns what to measure in a fresh start: the default and the fastest at each size, in turns. Of a
+// smaller communicator's group it returns all that is measured on this one.
+func (s Space) Verification(g *Group) Plan {
+	r := newRace(s, g)
+	var all []Pass
+	if g.Key == s.Key {
+		all = ranked(r.contenders(Contenders), Contenders)
+	} else {
+		all = ranked(r.carried(), Carried)
+	}
+	if len(all) == 0 {
+		return Plan{Stage: StageOver}
+	}
+	plan := Plan{Stage: StageVerify, Sizes: s.Sizes}
+	once := slices.Concat([]Pass{r.everywhere(ByDefault)}, all)
+	if s.Single {
+		plan.Passes = append(once, once[0])
+	} else {
+		plan.Passes = slices.Repeat(once, Turns)
+	}
+	return plan
+}
+
+// carried is what is measured at each size on more nodes than those of the group.
+func (r *race) carried() [][]nccl.Config {
+	all, bySize := make([][]nccl.Config, len(r.Sizes)), r.g.bySize()
+	for i, b := range r.Sizes {
+		points := slices.DeleteFunc(slices.Clone(bySize[b]), func(c Point) bool {
+			limit, limited := r.Limits[c.Config.Algo]
+			return !slices.Contains(r.Families, c.Config.Cell) || r.failed(c.Config) ||
+				limited && c.Config.Channels > limit
+		})
+		if len(points) == 0 {
+			continue
+		}
+		best := slices.MinFunc(points, compareTimes).Config
+		all[i] = []nccl.Config{best}
+		counts := r.Space.channels(best.Algo)
+		for k := len(counts) - 1; k >= 0; k-- {
+			fewer := nccl.Config{Cell: best.Cell, Channels: counts[k]}
+			if 0 < fewer.Channels && fewer.Channels < best.Channels && !r.failed(fewer) {
+				all[i] = append(all[i], fewer)
+				break
+			}
+		}
+	}
+	return all
+}
+
+// IsVerified reports whether all sizes were verified.
+func (g *Group) IsVerified(sizes []uint64) bool {
+	return !slices.ContainsFunc(sizes, func(b uint64) bool { d, ok := g.defaultAt(b); return !ok || !d.Verified })
 }
 
 // keepsOwn reports whether NCCL runs a family with its own number of channels.
@@ -354,7 +529,10 @@ func (s Space) channels(a nccl.Algo) []int {
 func (s Space) maxChannels(a nccl.Algo) int { return slices.Max(s.channels(a)) }
 func (s Space) middle(a nccl.Algo) int {
 	counts := s.channels(a)
-	return counts[(len(counts)-1)/2]
+	if len(counts) < 3 {
+		return counts[0]
+	}
+	return counts[len(counts)/2]
 }
 
 // failed reports whether a configuration did not run, or whether its family did not run with the most channels and the
@@ -373,25 +551,6 @@ func (g *Group) pointsOf(c nccl.Config) []Point {
 		j++
 	}
 	return g.Points[i:j]
-}
-
-// run returns a run from the first to the last size that is wanted. At unwanted sizes in between, it measures what of
-// returns, or else the configuration of the size before.
-func (s Space) run(of func(i int) (c nccl.Config, wanted bool)) Run {
-	configs, first, last := make([]nccl.Config, len(s.Sizes)), len(s.Sizes), -1
-	for i := range s.Sizes {
-		c, wanted := of(i)
-		if wanted {
-			first, last = min(first, i), i
-		} else if c == (nccl.Config{}) && i > 0 {
-			c = configs[i-1]
-		}
-		configs[i] = c
-	}
-	if last < 0 {
-		return Run{}
-	}
-	return Run{s.Sizes[first : last+1], configs[first : last+1]}
 }
 
 // Count is how many configurations there are.
@@ -423,7 +582,8 @@ func (s Space) Unmet(g *Group) (all []Unmet) {
 	}
 	sizes := map[nccl.Config][]uint64{}
 	for a := range s.Asked {
-		if _, ok := g.at(a.Config, a.Bytes); !ok && !s.failed(a.Config) {
+		if _, ok := g.at(a.Config, a.Bytes); !ok && !s.failed(a.Config) &&
+			!slices.Contains(s.NotOffered, a.Config.Cell) {
 			sizes[a.Config] = append(sizes[a.Config], a.Bytes)
 		}
 	}
@@ -477,3 +637,16 @@ func (g *Group) ownChannels(asked map[Request]bool) map[place]int {
 	}
 	return own
 }
+
+// Limit bounds the channels of an algorithm.
+func (s *Space) Limit(a nccl.Algo, most int) {
+	if limit, limited := s.Limits[a]; !limited || most < limit {
+		if s.Limits == nil {
+			s.Limits = map[nccl.Algo]int{}
+		}
+		s.Limits[a] = most
+	}
+}
+
+// Starts is how many starts of nccl-tests the group is of.
+func (g *Group) Starts() int { return g.starts }

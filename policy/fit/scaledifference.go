@@ -72,7 +72,7 @@ func (g *Group) fastest() map[uint64]Point {
 		d.Config = unknownConfig
 		all[d.Bytes] = slices.MinFunc(append(slices.Clip(points[d.Bytes]), d), compareTimes)
 	}
-	for _, c := range g.contests() {
+	for _, c := range g.verdicts() {
 		if c.wins() {
 			all[c.best.Bytes] = c.best
 		} else {

@@ -103,7 +103,7 @@ func (g *Group) callTimes(e profile.Entry, decide DecideFunc, genuine []float64)
 			continue
 		}
 		if genuine != nil {
-			i := slices.Index(g.Default, d)
+			i := slices.IndexFunc(g.Default, func(c Point) bool { return c.Bytes == d.Bytes })
 			t.Policy, t.Best = withoutLuck(t.Policy, d.Micros, genuine[i]), withoutLuck(t.Best, d.Micros, genuine[i])
 		}
 		one := e.Micros

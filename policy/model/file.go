@@ -151,9 +151,10 @@ type Verified struct {
 	Algo          string  `json:"algorithm,omitempty"`
 	Proto         string  `json:"protocol,omitempty"`
 	Channels      int     `json:"channels,omitempty"`
-	Micros        float64 `json:"us"` // median of the repetitions
+	Micros        float64 `json:"us"` // mean of the repetitions
 	DefaultMicros float64 `json:"default_us"`
 	Repetitions   int     `json:"repetitions"`
+	Starts        int     `json:"starts,omitempty"` // of nccl-tests, that these are from; 0: not known
 }
 
 // DefaultPoint is one measured default. Its configuration is empty and 0 where it is not

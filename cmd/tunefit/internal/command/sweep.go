@@ -78,12 +78,13 @@ func sweepCommand(env ncclchoice.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [PLAN.yaml] -o DIRECTORY",
 		Short: "Measure a cluster with nccl-tests, and make a policy of it",
-		Long: `Measure a cluster with nccl-tests, and make a policy of it. It runs the programs of
-nccl-tests, and learns from each log what to measure next. It ends when three runs in a
-row improve the times by less than 0.6 % in the mean of all sizes. It verifies what it would
-choose, in turns with the default. Then it writes sweep.csv, model.json, policy.csv and
-report.html into the directory. The last line of its output tells how to validate the
-policy in your training job.
+		Long: `Measure a cluster with nccl-tests, and make a policy of it. A start of nccl-tests runs all
+sizes many times; the library chooses another configuration each time. After each start
+the sweep decides what to measure next, until a start improves the times by less than
+0.4 % in the mean of all sizes. It verifies what it would choose in a fresh start, in turns
+with the default. That takes four starts or so. Then it writes sweep.csv, model.json,
+policy.csv and report.html into the directory. The last line of its output tells how to
+validate the policy in your training job.
 
 It finishes collectives and communicators one after the other, in the order given. What
 a budget does not reach is left to NCCL. It measures all configurations on one node and
@@ -94,7 +95,8 @@ It keeps everything in the directory: journal.jsonl says what was planned, begun
 ended, with commands; logs/ holds what runs printed, for tunefit import, too. The same
 command continues a sweep that was stopped, was killed, or ran out of its budget. It
 measures nothing twice. With -o alone it continues with the settings that it was started
-with; settings given now replace them. It keeps a policy.csv that somebody edited, and
+with; settings given now replace them, so more sizes, channels, algorithms, collectives
+or communicators are measured in addition. It keeps a policy.csv that somebody edited, and
 validates that.
 
 Before the first run a shell on each node looks for the programs, the library, the
@@ -103,8 +105,10 @@ by its host name, the sweep ends and names the nodes. It also ends if the first 
 that the set-up is wrong.
 
 It forces a configuration as a job would have it: by a policy of one row, through this
-project's library. NCCL's log tells what really ran. It tries a run that fails once
-more. It does not try again what NCCL refuses, or what fails twice.
+project's library. NCCL's log tells what really ran. When a start dies, it tries what ran
+then once more by itself, and goes on with the rest. It does not try again what NCCL
+refuses, or what fails twice. What comes from outside ends it: a signal, a cancelled job,
+a lost node, a full disk.
 
 It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
   --launch local     one node, one process for all its GPUs: on this machine, or by srun on
@@ -154,14 +158,14 @@ left out. To try that again, start it by hand and give its new log.`,
 		`more options for mpirun or srun, as "--mpi=pmix --cpu-bind=none" for srun`)
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
-	flags.IntVar(&f.repetitions, "repetitions", 1, "how often to repeat the verification")
+	flags.IntVar(&f.repetitions, "repetitions", 1, "in how many fresh starts to verify")
 	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for this long")
 	cli.Duration(flags, &f.budget, "budget", 0,
 		"for all runs together, as 2h; part of it is kept for the verification (default: no limit)")
 	flags.Var(&f.prove, "prove",
-		"then validate: run the default and the policy this many times in alternation, compare them, and name runs "+
-			"that collapsed")
-	flags.Lookup("prove").NoOptDefVal = "5"
+		"then validate: run the default and the policy this many times in turns, in three starts or more, compare them, "+
+			"and name runs that collapsed")
+	flags.Lookup("prove").NoOptDefVal = "15"
 	flags.StringVar(&f.policy, "policy", "",
 		"with --prove: the policy to validate (default: policy.csv of the directory, edited or not)")
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
@@ -316,6 +320,11 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		Programs:   f.programs, Args: strings.Fields(f.args), Bounds: bench.ChannelBounds(os.Getenv),
 		Silence: f.limit, Budget: f.budget, Proof: int(f.prove),
 	}
+	if name := perfrun.Repeats(o.Args); name != "" {
+		return o, cli.Usagef("--perf-args %q has %s: the sweep itself repeats sizes, another configuration each time "+
+			"(allowed: other options)", f.args, name)
+	}
+	o.Single = perfrun.WhySingle(o.Args)
 	if f.graph > 0 {
 		if bench.RunsGraphs(f.args) {
 			return o, cli.Usagef("--graph=%d and --perf-args %q: both launch graphs (needed: one of them)", f.graph,

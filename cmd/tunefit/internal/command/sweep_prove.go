@@ -26,7 +26,7 @@ import (
 // sideOfPolicy names the runs of a proof that are made with the policy.
 const sideOfPolicy = "policy"
 
-// mostProof bounds the runs of each side.
+// mostProof bounds the times of each side.
 const mostProof = 100
 
 // proofRuns is a flag's number of runs of each side.
@@ -70,7 +70,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 		return errors.Join(err, f.keepProof(file, err.Error()+"\n", nil))
 	}
 	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", sideOfPolicy},
-		Alternating: true, Threshold: 0.01})
+		Alternating: true, InStarts: true, Threshold: 0.01})
 	var text strings.Builder
 	err = t.WriteText(&text)
 	if f.asJSON {

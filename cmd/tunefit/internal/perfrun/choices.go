@@ -175,26 +175,29 @@ func (c *Choices) within(space *fit.Space) error {
 	return nil
 }
 
-// Sizes returns the sizes asked for, as nccl-tests trims them. Once the default is measured, these are the sizes that
-// were really run: all of them if no flag names sizes, else those within what was asked for.
+// Sizes returns the sizes asked for, as nccl-tests trims them, and those between them at which the default was
+// measured.
+// If no flag names sizes, once the default is measured these are the sizes that were really run.
 func Sizes(key fit.Key, g *fit.Group, asked []uint64, named bool) (sizes []uint64) {
 	unit := TrimUnit(key)
-	least := asked[0] - asked[0]%unit
-	if g == nil || len(g.Default) == 0 {
+	isMeasured := g != nil && len(g.Default) > 0
+	if !isMeasured || named {
 		for _, b := range asked {
 			if b >= unit {
 				b -= b % unit
 			}
 			sizes = append(sizes, b)
 		}
-		return slices.Compact(sizes)
 	}
-	for _, c := range g.Default {
-		if !named || least <= c.Bytes && c.Bytes <= asked[len(asked)-1] {
-			sizes = append(sizes, c.Bytes)
+	if isMeasured {
+		for _, c := range g.Default {
+			if !named || asked[0]-asked[0]%unit <= c.Bytes && c.Bytes <= asked[len(asked)-1] {
+				sizes = append(sizes, c.Bytes)
+			}
 		}
 	}
-	return sizes
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
 }
 
 // mostUnmet is how many configurations a line names at most.

@@ -1,8 +1,8 @@
 package perfrun
 
 import (
+	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -30,40 +30,77 @@ func TestChoicesRefused(t *testing.T) {
 	}
 }
 
-// A run's policy decides all sizes that nccl-tests may trim to those asked for, and no others.
-func TestRowsOfARun(t *testing.T) {
+// A pass's policy decides all sizes that nccl-tests may trim to those asked for, and no others.
+func TestRowsOfAPass(t *testing.T) {
 	ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
 	tree := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
+	def := fit.ByDefault
 	sizes := []uint64{8, 1 << 10, 2 << 10, 4 << 10}
 	for _, test := range []struct {
-		coll    nccl.Coll
-		configs []nccl.Config
-		name    string
-		rows    string
+		coll   nccl.Coll
+		passes []fit.Pass
+		name   string
+		rows   string
 	}{
-		{nccl.CollAllReduce, nil, "allreduce-2n-16r-default", ""},
-		{nccl.CollAllReduce, []nccl.Config{ring, ring, ring, ring}, "allreduce-2n-16r-ring-ll", "5-4096 ring/ll"},
-		{nccl.CollAllReduce, []nccl.Config{tree, tree, tree, tree}, "allreduce-2n-16r-tree-simple-8ch",
+		{nccl.CollAllReduce, []fit.Pass{{def, def, def, def}}, "allreduce-2n-16r-start03-default", ""},
+		{nccl.CollAllReduce, []fit.Pass{{ring, ring, ring, ring}}, "allreduce-2n-16r-start03-ring-ll", "5-4096 ring/ll"},
+		{nccl.CollAllReduce, []fit.Pass{{tree, tree, tree, tree}}, "allreduce-2n-16r-start03-tree-simple-8ch",
 			"5-4096 tree/simple/8"},
-		{nccl.CollAllReduce, []nccl.Config{ring, ring, tree, ring}, "allreduce-2n-16r-mixed-",
+		{nccl.CollAllReduce, []fit.Pass{{ring, ring, tree, ring}}, "allreduce-2n-16r-start03-mixed",
 			"5-1024 ring/ll, 2045-2048 tree/simple/8, 4093-4096 ring/ll"},
-		{nccl.CollAllGather, []nccl.Config{ring, tree, ring, ring}, "allgather-2n-16r-mixed-",
+		{nccl.CollAllReduce, []fit.Pass{{ring, def, ring, def}}, "allreduce-2n-16r-start03-ring-ll",
+			"5-8 ring/ll, 2045-2048 ring/ll"},
+		{nccl.CollAllGather, []fit.Pass{{ring, tree, ring, ring}}, "allgather-2n-16r-start03-mixed",
 			"0-8 ring/ll, 769-1024 tree/simple/8, 1793-4096 ring/ll"},
+		{nccl.CollAllReduce, []fit.Pass{{def, def, def, def}, {ring, ring, ring, ring}}, "allreduce-2n-16r-start03",
+			"5-4096 ring/ll"},
 	} {
-		s := Of(fit.Key{Coll: test.coll, Comm: nccl.Comm{Nodes: 2, Ranks: 16}},
-			fit.Run{Sizes: sizes, Configs: test.configs})
+		s := Of(fit.Key{Coll: test.coll, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, fit.Plan{Sizes: sizes}, test.passes, 3)
 		var rows []string
-		for _, r := range s.Rows {
-			text := fmt.Sprintf("%d-%d %s", r.Bytes.Min, r.Bytes.Max, r.Config.Cell)
-			if r.Config.Channels > 0 {
-				text += fmt.Sprintf("/%d", r.Config.Channels)
+		for _, p := range s.Passes {
+			if (p.Policy != "") != (p.Rows != nil) {
+				t.Errorf("%s: policy %q of %v", s.Name, p.Policy, p.Rows)
 			}
-			rows = append(rows, text)
+			for _, r := range p.Rows {
+				text := fmt.Sprintf("%d-%d %s", r.Bytes.Min, r.Bytes.Max, r.Config.Cell)
+				if r.Config.Channels > 0 {
+					text += fmt.Sprintf("/%d", r.Config.Channels)
+				}
+				rows = append(rows, text)
+			}
 		}
-		if got := strings.Join(rows, ", "); got != test.rows || !strings.HasPrefix(s.Name, test.name) ||
-			(s.Policy != "") != (rows != nil) {
-			t.Errorf("%s, policy %q: %s\nwant %s: %s", s.Name, s.Policy, got, test.name, test.rows)
+		if got := strings.Join(rows, ", "); got != test.rows || s.Name != test.name {
+			t.Errorf("%s: %s\nwant %s: %s", s.Name, got, test.name, test.rows)
 		}
+		for k, p := range test.passes {
+			for i, b := range sizes {
+				if got := s.Passes[k].At(b); got != p[i] {
+					t.Errorf("%s: at %d it asks for %v, want %v", s.Name, b, got, p[i])
+				}
+				if got := s.Passes[k].Without([]nccl.Config{ring}).At(b); got != p[i] && (got != def || p[i] != ring) {
+					t.Errorf("%s: without ring/ll at %d it asks for %v", s.Name, b, got)
+				}
+			}
+		}
+	}
+}
+
+// A start of an older release is one of one pass.
+func TestStartOfAnOlderRelease(t *testing.T) {
+	var starts []Start
+	const text = `[{"name":"a","key":{"Coll":0,"nodes":1,"ranks":8},"sizes":[1024],"rows":[{"Algo":1}],"policy":"p"},` +
+		`{"name":"b","sizes":[1024]},{"name":"c","sizes":[1024],"passes":[{"policy":"x"},{}]}]`
+	if err := json.Unmarshal([]byte(text), &starts); err != nil {
+		t.Fatal(err)
+	}
+	if p := starts[0].Passes; starts[0].Name != "a" || len(p) != 1 || p[0].Policy != "p" || len(p[0].Rows) != 1 {
+		t.Errorf("%+v", starts[0])
+	}
+	if p := starts[1].Passes; len(p) != 1 || p[0].Policy != "" || starts[1].Tuned() {
+		t.Errorf("%+v", starts[1])
+	}
+	if p := starts[2].Passes; len(p) != 2 || p[0].Policy != "x" || !starts[2].Tuned() {
+		t.Errorf("%+v", starts[2])
 	}
 }
 
@@ -75,47 +112,5 @@ func TestSizesAsTrimmed(t *testing.T) {
 		if got := fmt.Sprint(Sizes(key, nil, asked, true)); got != want {
 			t.Errorf("%d ranks: %s, want %s", ranks, got, want)
 		}
-	}
-}
-
-// The default and the policies take turns, with the default at the end. Who cannot change a configuration from size
-// to size has a start for each.
-func TestVerification(t *testing.T) {
-	ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}
-	tree := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}
-	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
-	sizes := []uint64{1024, 2048, 4096}
-	policies := []fit.Run{{Sizes: sizes, Configs: []nccl.Config{ring, tree, ring}}, fit.RunOf(ring, sizes[1:2])}
-	all := Verification(key, sizes, policies, 2)
-	var got []string
-	for _, s := range slices.Concat(all, Verification(key, sizes, nil, 2)) {
-		got = append(got, fmt.Sprintf("%s %v by %q", s.Name, s.Sizes, s.Policy))
-	}
-	for _, s := range append(all[1].Split(), append(all[2].Split(), all[0].Split()...)...) {
-		got = append(got, fmt.Sprintf("alone: %s %v by %q %v", s.Name, s.Sizes, s.Policy, s.ConfigsAt(sizes)))
-	}
-	got = append(got, fmt.Sprint("at 1K and 4K: ", all[1].ConfigsAt([]uint64{1024, 4096})))
-	const n = "allreduce-1n-8r"
-	want := []string{
-		n + `-verify-rep1-default [1024 2048 4096] by ""`,
-		n + `-verify-rep1-first [1024 2048 4096] by "` + n + `-verify-first"`,
-		n + `-verify-rep1-second [2048] by "` + n + `-verify-second"`,
-		n + `-verify-rep2-default [1024 2048 4096] by ""`,
-		n + `-verify-rep2-first [1024 2048 4096] by "` + n + `-verify-first"`,
-		n + `-verify-rep2-second [2048] by "` + n + `-verify-second"`,
-		n + `-verify-rep3-default [1024 2048 4096] by ""`,
-		"alone: " + n + `-verify-rep1-first-ring-ll [1024 4096] by "` + n + `-ring-ll" ` +
-			fmt.Sprint([]nccl.Config{ring}),
-		"alone: " + n + `-verify-rep1-first-tree-simple-8ch [2048] by "` + n + `-tree-simple-8ch" ` +
-			fmt.Sprint([]nccl.Config{tree}),
-		"alone: " + n + `-verify-rep1-second-ring-ll [2048] by "` + n + `-ring-ll" ` + fmt.Sprint([]nccl.Config{ring}),
-		"alone: " + n + `-verify-rep1-default [1024 2048 4096] by "" []`,
-		"at 1K and 4K: " + fmt.Sprint([]nccl.Config{ring}),
-	}
-	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
-		t.Errorf("got\n%s\nwant\n%s", a, b)
-	}
-	if one := Of(key, fit.RunOf(tree, sizes)); len(one.Split()) != 1 || one.Split()[0].Name != one.Name {
-		t.Errorf("a start of one configuration is split into %+v", one.Split())
 	}
 }

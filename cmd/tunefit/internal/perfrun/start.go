@@ -2,10 +2,14 @@ package perfrun
 
 import (
 	"debug/elf"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
@@ -14,109 +18,128 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// Start is one measurement by nccl-tests. Sizes that it cannot step through in one go take several processes.
+// Start is one start of nccl-tests, which runs all sizes once in each pass. Sizes that it cannot step through in one go
+// take several processes.
 type Start struct {
-	Name  string    `json:"name"` // of its log
-	Key   fit.Key   `json:"key"`
-	Sizes []uint64  `json:"sizes"`          // bytes, ascending
-	Rows  []fit.Row `json:"rows,omitempty"` // the policy that decides; none: NCCL
-	// Policy is the name of the policy, which several starts share.
-	Policy string `json:"policy,omitempty"`
+	Name   string   `json:"name"` // of its log
+	Key    fit.Key  `json:"key"`
+	Sizes  []uint64 `json:"sizes"` // bytes, ascending
+	Passes []Pass   `json:"passes"`
 }
 
-// Of returns the start that measures a run.
-func Of(key fit.Key, r fit.Run) Start {
-	s := Start{Name: Name(key) + "-default", Key: key, Sizes: r.Sizes, Rows: rows(key, r)}
-	switch configs := slices.Compact(slices.Clone(r.Configs)); len(configs) {
-	case 0:
-		return s
-	case 1:
-		s.Name = nameOf(key, configs[0])
-	default: // no two of them have the same name
-		s.Name = fmt.Sprintf("%s-mixed-%.6s", Name(key), identity.DigestOf(fmt.Append(nil, s.Rows)))
+// Pass is what decides in one pass.
+type Pass struct {
+	Policy string    `json:"policy,omitempty"` // its name; empty: NCCL's default
+	Rows   []fit.Row `json:"rows,omitempty"`   // of the policy; none: its file is there
+}
+
+// UnmarshalJSON reads starts of older releases, too, which have one pass.
+func (s *Start) UnmarshalJSON(text []byte) error {
+	type plain Start
+	var read struct {
+		plain
+		Pass
 	}
-	s.Policy = s.Name
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	if *s = Start(read.plain); len(s.Passes) == 0 {
+		s.Passes = []Pass{read.Pass}
+	}
+	return nil
+}
+
+// Of returns a start of some passes of a plan. number tells the subject's starts apart.
+func Of(key fit.Key, plan fit.Plan, passes []fit.Pass, number int) Start {
+	s := Start{Name: fmt.Sprintf("%s-start%02d", Name(key), number), Key: key, Sizes: plan.Sizes}
+	for _, p := range passes {
+		s.Passes = append(s.Passes, passOf(key, plan.Sizes, p))
+	}
+	if len(passes) == 1 { // it has nothing else to tell by
+		switch configs := s.ConfigsAt(s.Sizes); len(configs) {
+		case 0:
+			s.Name += "-default"
+		case 1:
+			s.Name += fmt.Sprintf("-%s-%s", configs[0].Algo, configs[0].Proto)
+			if configs[0].Channels > 0 {
+				s.Name += fmt.Sprintf("-%dch", configs[0].Channels)
+			}
+		default:
+			s.Name += "-mixed"
+		}
+	}
 	return s
 }
 
-// nameOf returns a name for a start of one configuration of its own.
-func nameOf(key fit.Key, c nccl.Config) string {
-	name := fmt.Sprintf("%s-%s-%s", Name(key), c.Algo, c.Proto)
-	if c.Channels > 0 {
-		name += fmt.Sprintf("-%dch", c.Channels)
+// passOf is a pass with a row for each range of sizes with one configuration. nccl-tests trims sizes.
+func passOf(key fit.Key, sizes []uint64, p fit.Pass) (pass Pass) {
+	trimmed := TrimUnit(key) - 1
+	open := false // whether the last row goes on
+	for i, c := range p {
+		b := sizes[i]
+		switch {
+		case c == fit.ByDefault:
+			open = false
+		case open && pass.Rows[len(pass.Rows)-1].Config == c:
+			pass.Rows[len(pass.Rows)-1].Bytes.Max = b
+		default:
+			pass.Rows = append(pass.Rows, fit.Row{Key: key, Config: c, Bytes: nccl.Range{Min: b - min(b, trimmed), Max: b}})
+			open = true
+		}
 	}
-	return name
+	return passOfRows(pass.Rows)
 }
 
-// rows returns a run's policy, a row for each range of sizes with one configuration. nccl-tests trims sizes.
-func rows(key fit.Key, r fit.Run) (rows []fit.Row) {
-	trimmed := TrimUnit(key) - 1
-	for i, c := range r.Configs {
-		b := r.Sizes[i]
-		if n := len(rows); n > 0 && rows[n-1].Config == c {
-			rows[n-1].Bytes.Max = b
-			continue
-		}
-		rows = append(rows, fit.Row{Key: key, Config: c, Bytes: nccl.Range{Min: b - min(b, trimmed), Max: b}})
+// passOfRows names the policy by its rows: the same rows have the same file.
+func passOfRows(rows []fit.Row) Pass {
+	p := Pass{Rows: rows}
+	if len(rows) > 0 {
+		p.Policy = fmt.Sprintf("rows-%.12s", identity.DigestOf(p.Text()))
 	}
-	return rows
+	return p
+}
+
+// Text is the policy file of a pass.
+func (p Pass) Text() (text []byte) {
+	for _, row := range p.Rows {
+		text = fmt.Appendln(text, row)
+	}
+	return text
+}
+
+// Without is a pass without some configurations.
+func (p Pass) Without(given []nccl.Config) Pass {
+	left := slices.DeleteFunc(slices.Clone(p.Rows), func(r fit.Row) bool { return slices.Contains(given, r.Config) })
+	if len(left) == len(p.Rows) {
+		return p
+	}
+	return passOfRows(left)
+}
+
+// At is the configuration that a pass asks for at a size; fit.ByDefault: none.
+func (p Pass) At(bytes uint64) nccl.Config {
+	for _, row := range p.Rows {
+		if row.Bytes.Contains(bytes) {
+			return row.Config
+		}
+	}
+	return fit.ByDefault
+}
+
+// Tuned reports whether a start has a policy in any pass, so that it runs with our library.
+func (s *Start) Tuned() bool {
+	return slices.ContainsFunc(s.Passes, func(p Pass) bool { return p.Policy != "" })
 }
 
 // Name returns what the names of all starts of a subject begin with.
 func Name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks) }
 
-// ranks are the names of the policies that are verified.
-var ranks = []string{"first", "second", "third"}
-
-// Verification returns the starts that measure the default and each policy in turns. The default comes again at the
-// end, which tells how much the machine has changed. Without policies there is nothing to verify and no start.
-func Verification(key fit.Key, sizes []uint64, policies []fit.Run, repetitions int) (all []Start) {
-	if len(policies) == 0 {
-		return nil
-	}
-	base := Name(key) + "-verify"
-	byDefault := func(rep int) {
-		all = append(all, Start{Name: fmt.Sprintf("%s-rep%d-default", base, rep), Key: key, Sizes: sizes})
-	}
-	for rep := 1; rep <= repetitions; rep++ {
-		byDefault(rep)
-		for k, r := range policies {
-			all = append(all, Start{
-				Name: fmt.Sprintf("%s-rep%d-%s", base, rep, ranks[k]), Key: key, Sizes: r.Sizes,
-				Rows: rows(key, r), Policy: base + "-" + ranks[k],
-			})
-		}
-	}
-	byDefault(repetitions + 1)
-	return all
-}
-
-// ConfigsAt returns the configurations that a policy decides on at the given sizes.
-func (s Start) ConfigsAt(sizes []uint64) (all []nccl.Config) {
-	for _, row := range s.Rows {
-		if slices.ContainsFunc(sizes, row.Bytes.Contains) && !slices.Contains(all, row.Config) {
-			all = append(all, row.Config)
-		}
-	}
-	return all
-}
-
-// Split returns one start for each configuration, for use without our library, which changes it from size to size.
-func (s Start) Split() (all []Start) {
-	if len(s.Rows) == 0 || s.Name == nameOf(s.Key, s.Rows[0].Config) {
-		return []Start{s}
-	}
-	for _, row := range s.Rows {
-		i := slices.IndexFunc(all, func(o Start) bool { return o.Rows[0].Config == row.Config })
-		if i < 0 {
-			i = len(all)
-			named := nameOf(s.Key, row.Config)
-			all = append(all, Start{Name: s.Name + strings.TrimPrefix(named, Name(s.Key)), Key: s.Key, Policy: named})
-		}
-		all[i].Rows = append(all[i].Rows, row)
-		for _, b := range s.Sizes {
-			if row.Bytes.Contains(b) {
-				all[i].Sizes = append(all[i].Sizes, b)
+// ConfigsAt returns the configurations that a start asks for at some sizes.
+func (s *Start) ConfigsAt(sizes []uint64) (all []nccl.Config) {
+	for _, p := range s.Passes {
+		for _, row := range p.Rows {
+			if slices.ContainsFunc(sizes, row.Bytes.Contains) && !slices.Contains(all, row.Config) {
+				all = append(all, row.Config)
 			}
 		}
 	}
@@ -134,9 +157,66 @@ func Program(coll nccl.Coll) string { return programs[coll] }
 // Tuned returns the environment in which our library applies a policy. The library logs its decision when it first
 // sees a size, which is in the warm-up.
 func Tuned(library, policy string) map[string]string {
-	return map[string]string{
-		"NCCL_TUNER_PLUGIN": library, tuner.EnvConfigFile: policy, tuner.EnvLog: "decisions",
-		"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV",
+	return map[string]string{"NCCL_TUNER_PLUGIN": library, tuner.EnvConfigFile: policy, tuner.EnvLog: "decisions"}
+}
+
+// InPasses returns the environment in which our library applies another policy in each pass.
+func InPasses(library, passes string) map[string]string {
+	return map[string]string{"NCCL_TUNER_PLUGIN": library, tuner.EnvPasses: passes}
+}
+
+// option is an option of nccl-tests and its value.
+var option = regexp.MustCompile(`^(?:-([a-zA-Z])|--([a-z_]+))[= ]?(\S*)$`)
+
+// Repeats is the option by which somebody's own options repeat all sizes; "": none.
+func Repeats(args []string) string {
+	for name := range optionsOf(args) {
+		if slices.Contains([]string{"N", "run_cycles", "s", "stress_cycles"}, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// WhySingle says why a start with somebody's own options of nccl-tests measures one pass; "": it measures several. Our
+// library knows the passes by sizes that begin anew, so each size has to be asked for once in each.
+func WhySingle(args []string) string {
+	for name, value := range optionsOf(args) {
+		n, err := strconv.Atoi(value)
+		isNot := false
+		switch name {
+		case "w", "warmup_iters":
+			isNot = err == nil && n < 1
+		case "m", "agg_iters":
+			isNot = err == nil && n > 1
+		case "d", "datatype", "o", "op", "r", "root":
+			isNot = value == "all" || err == nil && n < 0
+		case "i", "stepbytes", "D", "device_implementation":
+			isNot = true
+		}
+		if isNot {
+			return fmt.Sprintf("--perf-args has %s %s", name, value)
+		}
+	}
+	return ""
+}
+
+// optionsOf are the options of a command line with their values, each without dashes.
+func optionsOf(args []string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for i, arg := range args {
+			m := option.FindStringSubmatch(arg)
+			if m == nil {
+				continue
+			}
+			value := m[3]
+			if value == "" && i+1 < len(args) {
+				value = args[i+1]
+			}
+			if !yield(m[1]+m[2], value) {
+				return
+			}
+		}
 	}
 }
 

@@ -62,6 +62,18 @@ func Steps(sizes []uint64, unit uint64) (all []Step) {
 	return all
 }
 
+// PassSteps covers sizes with ranges of at least two, since the first size of a range tells where a pass begins. A size
+// that is left alone comes with half of it.
+func PassSteps(sizes []uint64, unit uint64) []Step {
+	all := Steps(sizes, unit)
+	for i, s := range all {
+		if half := s.From / 2; s.Factor == 0 && half/unit > 0 && half/unit < s.From/unit {
+			all[i] = Step{half, half * 2, 2}
+		}
+	}
+	return all
+}
+
 // stretch returns which sizes a factor covers from the first, and the untrimmed size to begin with: it is trimmed to
 // the first one, and its multiples are trimmed to the others.
 func stretch(sizes []uint64, factor, unit uint64) (from uint64, reached []uint64) {

@@ -48,3 +48,28 @@ func TestStepsOverTrimmedSizes(t *testing.T) {
 		}
 	}
 }
+
+// In several passes each range has two sizes at least, where there is a smaller one.
+func TestStepsOfPasses(t *testing.T) {
+	for _, test := range []struct {
+		sizes []uint64
+		unit  uint64
+		want  string
+	}{
+		{[]uint64{1024, 2048, 4096}, 4, "[{1024 4096 2}]"},
+		{[]uint64{4096}, 4, "[{2048 4096 2}]"},
+		{[]uint64{4}, 4, "[{4 4 0}]"},
+		{[]uint64{1024, 4096, 16384, 32768}, 4, "[{1024 16384 4} {16384 32768 2}]"},
+		{[]uint64{768}, 384, "[{512 1024 2}]"},
+	} {
+		all := PassSteps(test.sizes, test.unit)
+		if got := fmt.Sprint(all); got != test.want {
+			t.Errorf("%v: %s, want %s", test.sizes, got, test.want)
+		}
+		for _, b := range test.sizes {
+			if !slices.ContainsFunc(all, func(s Step) bool { return slices.Contains(s.Sizes(test.unit), b) }) {
+				t.Errorf("%v: %v do not measure %d", test.sizes, all, b)
+			}
+		}
+	}
+}

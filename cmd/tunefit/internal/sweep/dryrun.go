@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ import (
 const (
 	assumedStart     = 10 * time.Second
 	assumedRank      = 5 * time.Millisecond // that its start takes longer by
-	assumedIteration = 21 * 2
+	assumedIteration = 21                   // calls for one time
 	assumedLatency   = 50 * time.Microsecond
 	assumedBytes     = 10e9 // a second
 )
@@ -31,7 +32,7 @@ func DryRun(w io.Writer, o Options) (err error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return err
 	}
-	s := &Sweep{Options: o, journal: &journal{subjects: map[fit.Key]*subject{}}, begun: time.Now()}
+	s := newSweep(o, &journal{subjects: map[fit.Key]*subject{}})
 	var out, script strings.Builder
 	if !s.Allocated() {
 		fmt.Fprintf(&out, "# there is no allocation: salloc %s gets one, in which these commands run\n", o.Allocation())
@@ -60,11 +61,19 @@ func DryRun(w io.Writer, o Options) (err error) {
 			measured = "the default and " + wording.Plural(len(group.Configs()), "configuration")
 		}
 		n := len(next.Starts)
+		passes := 0
+		for _, start := range next.Starts {
+			passes += len(start.Passes)
+		}
 		waits := n > 0 && slices.ContainsFunc(s.before(key), func(k fit.Key) bool {
 			return slices.Contains(unfinished, k)
 		})
 		if n > 0 {
-			what = fmt.Sprintf("next %s to %s", wording.Plural(n, "run"), next.Kind)
+			what = fmt.Sprintf("next %s to %s", wording.Plural(n, "start"), next.Kind)
+			if passes > n {
+				what = fmt.Sprintf("next %s, which runs all sizes %s, to %s", wording.Plural(n, "start"),
+					wording.Plural(passes, "time"), next.Kind)
+			}
 			unfinished = append(unfinished, key)
 		}
 		if waits {
@@ -97,30 +106,26 @@ func DryRun(w io.Writer, o Options) (err error) {
 
 // estimate says about how long a sweep takes.
 func (s *Sweep) estimate(out *strings.Builder) {
-	sizes := time.Duration(0)
-	for _, b := range s.Sizes {
-		sizes += assumedIteration * (assumedLatency + time.Duration(float64(b)/assumedBytes*float64(time.Second)))
-	}
-	var total time.Duration
-	hours, starts := 0.0, 0
-	fmt.Fprintf(out,
-		"# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what "+
-			"runs last\n",
-		assumedStart, assumedRank, sizes.Round(time.Second), wording.Plural(len(s.Sizes), "size"))
+	pass := s.assumedPass()
+	fmt.Fprintf(out, "# a start is taken to last %v, %v more for each rank, and each pass over %s %v; the sweep goes by "+
+		"what they last\n", assumedStart, assumedRank, wording.Plural(len(s.Sizes), "size"), pass.Round(time.Second/10))
 	tw := cli.NewTable(out)
-	tw.Row("#", "runs, about", "time", "GPU hours", "how")
+	tw.Row("#", "starts, about", "passes", "time", "GPU hours", "how")
+	var total time.Duration
+	var all work
+	hours := 0.0
 	for _, key := range s.Keys {
-		n, how := s.expected(key), "all that may be faster"
+		w, how := s.expected(key), "all that may be faster"
 		if len(s.before(key)) > 0 {
 			how = "the default, and the fastest of each size on fewer nodes, also with fewer channels"
 		}
-		took := time.Duration(n) * (assumedStart + time.Duration(key.Ranks)*assumedRank + sizes)
+		took := s.costOf(key, w.starts, w.passes)
 		gpu := took.Hours() * float64(key.Ranks)
-		total, hours, starts = total+took, hours+gpu, starts+n
-		tw.Row("# "+key.String(), n, cli.Roughly(took), fmt.Sprintf("%.1f", gpu), how)
+		total, hours, all = total+took, hours+gpu, all.plus(w)
+		tw.Row("# "+key.String(), w.starts, w.passes, cli.Roughly(took), fmt.Sprintf("%.1f", gpu), how)
 	}
 	if len(s.Keys) > 1 {
-		tw.Row("# total", starts, cli.Roughly(total), fmt.Sprintf("%.1f", hours))
+		tw.Row("# total", all.starts, all.passes, cli.Roughly(total), fmt.Sprintf("%.1f", hours))
 	}
 	tw.Flush()
 	if s.Budget > 0 && total > s.Budget {
@@ -133,25 +138,25 @@ func (s *Sweep) estimate(out *strings.Builder) {
 // script returns the commands that run a batch.
 func (s *Sweep) script(b Batch) (string, error) {
 	var out strings.Builder
-	written := map[string]bool{"": true}
 	for i := range b.Starts {
-		start := &b.Starts[i]
-		if !written[start.Policy] {
-			written[start.Policy] = true
-			file, err := s.policyFile(start)
+		r := Run{of: &b.Starts[i], kind: b.Kind}
+		left := s.left(r.of, nil)
+		log := cli.ShellWord(filepath.Join(s.Dir, "logs", r.of.Name+".log"))
+		for k, part := range s.parts(r.of, left) {
+			r.Passes, r.Sizes = part.passes, part.step.Sizes(perfrun.TrimUnit(r.of.Key))
+			passes := r.decided()
+			files, err := s.files(passes)
 			if err != nil {
 				return "", err
 			}
-			var rows []string
-			for _, row := range start.Rows {
-				rows = append(rows, row.String())
+			for _, name := range slices.Sorted(maps.Keys(files)) {
+				lines := strings.Split(strings.TrimSuffix(string(files[name]), "\n"), "\n")
+				fmt.Fprintf(&out, "printf '%%s\\n' %s > %s\n", cli.ShellWords(lines), cli.ShellWord(name))
 			}
-			fmt.Fprintf(&out, "printf '%%s\\n' %s > %s\n", cli.ShellWords(rows), cli.ShellWord(file))
-		}
-		log := cli.ShellWord(filepath.Join(s.Dir, "logs", start.Name+".log"))
-		fmt.Fprintf(&out, "echo %s > %s\n", cli.ShellWord(mark(start, b.Kind)), log)
-		for _, step := range perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key)) {
-			argv, err := s.command(start, step, b.Kind, false)
+			if k == 0 {
+				fmt.Fprintf(&out, "echo %s > %s\n", cli.ShellWord(r.mark()), log)
+			}
+			argv, err := s.command(&r, passes, part.step, false)
 			if err != nil {
 				return "", err
 			}

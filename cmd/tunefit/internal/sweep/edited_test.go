@@ -22,9 +22,13 @@ func TestSweepProvesAnEditedPolicy(t *testing.T) {
 	const file = "policy.csv"
 	proven := func() string {
 		runs := c.runs()
-		_, after, _ := strings.Cut(runs[len(runs)-1].Command, "NCCL_TUNER_CONFIG_FILE=")
+		_, after, _ := strings.Cut(runs[len(runs)-1].Command, "NCCL_TUNER_PASSES=")
 		name, _, _ := strings.Cut(after, " ")
-		text, err := os.ReadFile(name)
+		passes, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatalf("the last run has no passes: %v", err)
+		}
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(name), strings.Fields(string(passes))[1]))
 		if err != nil {
 			t.Fatalf("the last run has no policy: %v", err)
 		}
@@ -84,8 +88,8 @@ func TestSweepProvesAnEditedPolicy(t *testing.T) {
 		runs   int
 	}{
 		{[]string{"--prove=1", "--policy", other}, c.file("other.csv"), 1},
-		{[]string{"--prove=2", "--policy", other}, c.file("other.csv"), 4},
-		{[]string{"--prove=1"}, edited, 2},
+		{[]string{"--prove=2", "--policy", other}, c.file("other.csv"), 2},
+		{[]string{"--prove=1"}, edited, 1},
 		{nil, "", 0},
 	} {
 		if err := os.WriteFile(journal, text[:cut], 0o644); err != nil {

@@ -160,7 +160,7 @@ func TestNextRunsAfterUselessLogs(t *testing.T) {
 		}
 		script, errs := nextRuns(t, code, "--coll", "allreduce", "--comm", "1x8", "--from",
 			testlib.File(t, "sweep.csv", head+test.row+"\n"))
-		if code == cli.ExitOK && !strings.Contains(script, "allreduce-1n-8r-default") || code != cli.ExitOK &&
+		if code == cli.ExitOK && !strings.Contains(script, "allreduce-1n-8r-start0") || code != cli.ExitOK &&
 			!(strings.Contains(errs, test.refused) && strings.Contains(errs, "--from: not one usable measurement\n")) {
 			t.Errorf("%s: %s\n%s", test.row, errs, script)
 		}
@@ -179,15 +179,14 @@ func TestNextRunsBadInput(t *testing.T) {
 			"communicators of 8 ranks a node", cli.ExitUsage},
 		"not on the machine": {"--coll allreduce --comm 1x8 --algos nvls_tree --topo ../../../../configs/topo/dgx-h100.xml",
 			"have none of these", cli.ExitUsage},
-		"repetitions":       {"--coll allreduce --comm 1x8 --repetitions 0", "allowed: 1 to 100", cli.ExitUsage},
-		"no such topology":  {"--coll allreduce --comm 1x8 --topo missing.xml", "no such file", cli.ExitFailed},
-		"unknown algorithm": {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, cli.ExitUsage},
-		"no such pair":      {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
-		"skip channels":     {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", cli.ExitUsage},
-		"no such file":      {"--from missing.csv", "no such file", cli.ExitFailed},
-		"not a sweep":       {"--from sweep.go", "no measurements in it", cli.ExitFailed},
-		"sizes not measured": {"--from " + simulatedSweep + " --coll allreduce --sizes 2G-4G",
-			"the default of allreduce 2x8 was not measured at any of them (needed: some of 1KiB - 1GiB)", cli.ExitUsage},
+		"repetitions":         {"--coll allreduce --comm 1x8 --repetitions 0", "allowed: 1 to 100", cli.ExitUsage},
+		"no such topology":    {"--coll allreduce --comm 1x8 --topo missing.xml", "no such file", cli.ExitFailed},
+		"unknown algorithm":   {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, cli.ExitUsage},
+		"no such pair":        {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
+		"skip channels":       {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", cli.ExitUsage},
+		"no such file":        {"--from missing.csv", "no such file", cli.ExitFailed},
+		"not a sweep":         {"--from sweep.go", "no measurements in it", cli.ExitFailed},
+		"sizes not measured":  {"--from " + simulatedSweep + " --coll allreduce --sizes 2G-4G", "", cli.ExitOK},
 		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", cli.ExitUsage},
 		"sizes from the flag": {"--coll allreduce --comm 1x8 --sizes 1M,3M", "", cli.ExitOK},
 	} {
@@ -218,9 +217,9 @@ func TestProfileSwept(t *testing.T) {
 	}{
 		{[]string{job}, "all_gather_perf -b 65536 -e 131072 -f 2; all_gather_perf -b 4194304 -e 16777216 -f 2; " +
 			"all_reduce_perf -b 65536 -e 131072 -f 2; all_reduce_perf -b 4194304 -e 16777216 -f 2"},
-		{[]string{small}, "all_gather_perf -b 128 -e 512 -f 4; all_gather_perf -b 1024 -e 1024; " +
-			"reduce_scatter_perf -b 128 -e 512 -f 4; reduce_scatter_perf -b 1024 -e 1024"},
-		{[]string{job, "--coll", "allreduce", "--sizes", "1M"}, "all_reduce_perf -b 1048576 -e 1048576"},
+		{[]string{small}, "all_gather_perf -b 128 -e 512 -f 4; all_gather_perf -b 512 -e 1024 -f 2; " +
+			"reduce_scatter_perf -b 128 -e 512 -f 4; reduce_scatter_perf -b 512 -e 1024 -f 2"},
+		{[]string{job, "--coll", "allreduce", "--sizes", "1M"}, "all_reduce_perf -b 524288 -e 1048576 -f 2"},
 	} {
 		script, notes := nextRuns(t, cli.ExitOK, append([]string{"--profile"}, test.args...)...)
 		got := regexp.MustCompile(`\w+_perf -b \d+ -e \d+(?: -f \d)?`).FindAllString(script, -1)

@@ -32,6 +32,8 @@ const mostRead = 1 << 30
 type Batch struct {
 	Kind   Kind            `json:"kind"`
 	Starts []perfrun.Start `json:"starts"`
+	// Channels are the counts that could be tried when it was planned; none: older releases do not tell.
+	Channels []int `json:"channels,omitempty"`
 }
 
 // Kind is what a batch is for.
@@ -40,7 +42,7 @@ type Kind string
 const (
 	Measure Kind = "measure" // to learn from
 	Verify  Kind = "verify"  // what would be chosen, once more
-	Loaded  Kind = "loaded"  // the default with the library loaded; nothing is learnt from it
+	Loaded  Kind = "loaded"  // of older releases: the default with the library loaded; nothing is learnt from it
 	Prove   Kind = "prove"   // the default and the policy in alternation; nothing is learnt from it
 )
 
@@ -50,6 +52,10 @@ type Run struct {
 	Batch int      `json:"batch"` // from 0
 	Start int      `json:"start"` // in its batch, from 0
 	Sizes []uint64 `json:"sizes"` // bytes, a part of the start's
+	// Passes are those of the start, from 0, in order. None: its only one.
+	Passes []int `json:"passes,omitempty"`
+	// Without are configurations of the start that were given up before. NCCL's default ran in their place.
+	Without []nccl.Config `json:"without,omitempty"`
 	// Command is the whole command as a person would type it, with the environment that is set for it.
 	Command string    `json:"command"`
 	Log     string    `json:"log"`           // file, relative to the sweep's folder
@@ -57,11 +63,17 @@ type Run struct {
 	Begun   time.Time `json:"begun"`
 	End     `json:"-"`
 
-	of     *perfrun.Start
-	kind   Kind          // of its batch
-	found  *bench.Result // what its log says; nil: nothing
-	took   nccl.Comm     // what NCCL took the hosts for, where that is not what was asked for
-	direct bool          // RCCL's direct access was ready
+	of    *perfrun.Start
+	kind  Kind          // of its batch
+	found *bench.Result // what its log says; nil: nothing
+	// loaded are RCCL's times of the default with the library. It chooses otherwise with any tuner, so nothing is learnt
+	// from them.
+	loaded []bench.Sample
+	// instead are configurations in whose place something else ran.
+	instead map[nccl.Config]bool
+	counted *cells
+	took    nccl.Comm // what NCCL took the hosts for, where that is not what was asked for
+	direct  bool      // RCCL's direct access was ready
 	// unlike says that it was measured under other conditions than the runs before it, so that nothing is found.
 	unlike string
 }
@@ -171,7 +183,8 @@ func (j *journal) read(text []byte) error {
 		of := j.of(l.Batch.Starts[0].Key)
 		of.batches, j.batches = append(of.batches, l.Batch), append(j.batches, l.Batch)
 	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch >= 0 && l.Begin.Batch < len(j.batches) &&
-		l.Begin.Start >= 0 && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
+		l.Begin.Start >= 0 && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts) &&
+		l.Begin.within(&j.batches[l.Begin.Batch].Starts[l.Begin.Start]):
 		batch := j.batches[l.Begin.Batch]
 		l.Begin.of, l.Begin.kind = &batch.Starts[l.Begin.Start], batch.Kind
 		of := j.of(l.Begin.of.Key)
@@ -184,6 +197,19 @@ func (j *journal) read(text []byte) error {
 	return nil
 }
 
+// within reports whether a start has the passes of a run.
+func (r *Run) within(start *perfrun.Start) bool {
+	return !slices.ContainsFunc(r.passes(), func(k int) bool { return k < 0 || k >= len(start.Passes) })
+}
+
+// passes are those of the start, in the order in which they ran.
+func (r *Run) passes() []int {
+	if r.Passes == nil {
+		return []int{0}
+	}
+	return r.Passes
+}
+
 // What becomes the name of a file below the sweep's folder.
 var plainName, logName = regexp.MustCompile(`^[a-z0-9_-]+$`), regexp.MustCompile(`^logs/[a-z0-9_-]+\.log$`)
 
@@ -191,12 +217,14 @@ var plainName, logName = regexp.MustCompile(`^[a-z0-9_-]+$`), regexp.MustCompile
 func (l *line) checkNames() error {
 	if l.Batch != nil {
 		for i, start := range l.Batch.Starts {
-			for _, is := range []struct{ field, name string }{
-				{"name", start.Name}, {"policy", cmp.Or(start.Policy, "none")},
-			} {
-				if !plainName.MatchString(is.name) {
-					return fmt.Errorf("%s of start %d is %s (allowed: small letters, digits, - and _)", is.field, i,
-						wording.Quote(is.name))
+			names := []string{start.Name}
+			for _, pass := range start.Passes {
+				names = append(names, cmp.Or(pass.Policy, "none"))
+			}
+			for k, name := range names {
+				if !plainName.MatchString(name) {
+					return fmt.Errorf("%s of start %d is %s (allowed: small letters, digits, - and _)",
+						[]string{"name", "policy"}[min(k, 1)], i, wording.Quote(name))
 				}
 			}
 		}

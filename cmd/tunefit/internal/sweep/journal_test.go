@@ -16,14 +16,12 @@ import (
 )
 
 var begun = []line{
-	{Batch: &Batch{Kind: Verify, Starts: perfrun.Verification(
-		fit.Key{Coll: nccl.CollAllGather, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, []uint64{1 << 10, 1 << 20},
-		[]fit.Run{fit.RunOf(
-			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 8},
-			[]uint64{1 << 20})}, 1)}},
+	{Batch: &Batch{Kind: Verify, Channels: []int{8}, Starts: []perfrun.Start{{Name: "a",
+		Key: fit.Key{Coll: nccl.CollAllGather, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, Sizes: []uint64{1 << 10, 1 << 20},
+		Passes: []perfrun.Pass{{}, {Policy: "p", Rows: []fit.Row{{Config: nccl.Config{Channels: 8}}}}}}}}},
 	{Begin: &Run{ID: 1, Sizes: []uint64{1 << 10}, Command: "all_gather_perf -b 1024", Log: "logs/1.log"}},
 	{End: &ending{1, End{Seconds: 2.5, Outcome: Failed, Reason: "exit status 1"}}},
-	{Begin: &Run{ID: 2, Start: 1, Log: "logs/2.log"}},
+	{Begin: &Run{ID: 2, Passes: []int{1}, Without: []nccl.Config{{Channels: 4}}, Log: "logs/2.log"}},
 }
 
 func written(t *testing.T) (dir string, j *journal) {
@@ -54,7 +52,7 @@ func TestJournalIsReadAgain(t *testing.T) {
 	}
 	defer again.close()
 	if !reflect.DeepEqual(again.batches, j.batches) || !reflect.DeepEqual(again.runs, j.runs) || len(j.runs) != 2 ||
-		len(j.batches[0].Starts) != 3 {
+		len(j.batches[0].Starts[0].Passes) != 2 {
 		t.Errorf("read %+v %+v, written %+v %+v", again.batches, again.runs, j.batches, j.runs)
 	}
 }
@@ -93,12 +91,13 @@ func TestJournalOfSomethingElse(t *testing.T) {
 	for text, want := range map[string]string{
 		"hello\n": "journal.jsonl:1: invalid character",
 		"{}\n":    "does not follow",
-		`{"begin":{"run":1,"log":"logs/1.log"}}` + "\n":                   "does not follow",
-		`{"batch":{"starts":[{"name":"a"}]}}` + "\n" + `{"run":1}` + "\n": "journal.jsonl:2: ",
-		`{"batch":{"starts":[{}]}}` + "\n":                                `journal.jsonl:1: name of start 0 is ""`,
-		`{"batch":{"starts":[{"name":"a"},{"name":"../../a"}]}}` + "\n":   `:1: name of start 1 is "../../a"`,
-		`{"batch":{"starts":[{"name":"a","policy":"/tmp/p"}]}}` + "\n":    `:1: policy of start 0 is "/tmp/p"`,
-		`{"begin":{"run":1,"log":"logs/../../x.log"}}` + "\n":             `:1: log is "logs/../../x.log" (allowed: `,
+		`{"begin":{"run":1,"log":"logs/1.log"}}` + "\n":                                                             "does not follow",
+		`{"batch":{"starts":[{"name":"a"}]}}` + "\n" + `{"run":1}` + "\n":                                           "journal.jsonl:2: ",
+		`{"batch":{"starts":[{}]}}` + "\n":                                                                          `journal.jsonl:1: name of start 0 is ""`,
+		`{"batch":{"starts":[{"name":"a"},{"name":"../../a"}]}}` + "\n":                                             `:1: name of start 1 is "../../a"`,
+		`{"batch":{"starts":[{"name":"a","policy":"/tmp/p"}]}}` + "\n":                                              `:1: policy of start 0 is "/tmp/p"`,
+		`{"batch":{"starts":[{"name":"a"}]}}` + "\n" + `{"begin":{"run":1,"passes":[1],"log":"logs/1.log"}}` + "\n": "does not follow",
+		`{"begin":{"run":1,"log":"logs/../../x.log"}}` + "\n":                                                       `:1: log is "logs/../../x.log" (allowed: `,
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "journal.jsonl"), []byte(text), 0o644); err != nil {
@@ -141,50 +140,43 @@ func TestBudgetIsNotAllForTheVerification(t *testing.T) {
 }
 
 // What is left to run ends at nothing, whatever a subject was expected to take.
-func TestRunsLeft(t *testing.T) {
+func TestWorkLeft(t *testing.T) {
 	o := optionsOf(t, t.TempDir(), 3)
-	o.Proof = 2
+	o.Proof = 15
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	key := o.Keys[0]
-	if got, want := s.runsLeft(), s.expected(key)-3+2*2; got != want {
-		t.Errorf("%d runs left after 3, want %d", got, want)
+	key, proof := o.Keys[0], work{3, 30}
+	if got, all := s.ahead(), s.expected(key); got != proof.plus(s.ofVerification(key)).plus(work{0,
+		all.passes - 3 - s.ofVerification(key).passes}) {
+		t.Errorf("%+v left after 3 of %+v", got, all)
 	}
-	b := Batch{Kind: Verify,
-		Starts: []perfrun.Start{{Name: "a", Key: key, Sizes: o.Sizes}, {Name: "b", Key: key, Sizes: o.Sizes}}}
-	run := Run{ID: 4, Batch: 3, Sizes: o.Sizes, Log: "logs/4.log"}
-	for _, l := range []line{{Batch: &b}, {Begin: &run}, {End: &ending{4, End{Seconds: 6, Outcome: Measured}}}} {
-		if err := s.journal.write(l); err != nil {
-			t.Fatal(err)
+	several := func(name string, key fit.Key) perfrun.Start {
+		return perfrun.Start{Name: name, Key: key, Sizes: o.Sizes, Passes: make([]perfrun.Pass, 4)}
+	}
+	write := func(lines ...line) {
+		t.Helper()
+		for _, l := range lines {
+			if err := s.journal.write(l); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if got := s.runsLeft(); got != 1+4 {
-		t.Errorf("%d runs left in the middle of the verification, want 1 and 4 of the proof", got)
+	ended := func(id int) line { return line{End: &ending{id, End{Seconds: 6, Outcome: Measured}}} }
+	write(line{Batch: &Batch{Kind: Verify, Starts: []perfrun.Start{several("a", key), several("b", key)}}},
+		line{Begin: &Run{ID: 4, Batch: 3, Sizes: o.Sizes, Log: "logs/4.log"}}, ended(4))
+	if got := s.ahead(); got != proof.plus(work{1, 4}) {
+		t.Errorf("%+v left in the middle of the verification", got)
 	}
-	if s.conclude(key); s.runsLeft() != 4 {
-		t.Errorf("%d runs left after all but the proof", s.runsLeft())
+	if s.conclude(key); s.ahead() != proof {
+		t.Errorf("%+v left after all but the proof", s.ahead())
 	}
-	other := key
-	other.Nodes, other.Ranks = key.Nodes+1, key.Ranks*2
-	proof := Batch{Kind: Prove,
-		Starts: []perfrun.Start{{Name: "c", Key: key, Sizes: o.Sizes}, {Name: "d", Key: other, Sizes: o.Sizes},
-			{Name: "e", Key: other, Sizes: o.Sizes}}}
-	lines := []line{{Batch: &proof}}
-	for start := range 2 { // one of each subject
-		lines = append(lines,
-			line{Begin: &Run{ID: 5 + start, Batch: 4, Start: start, Sizes: o.Sizes, Log: "logs/x.log"}},
-			line{End: &ending{5 + start, End{Seconds: 6, Outcome: Measured}}})
-	}
-	for _, l := range lines {
-		if err := s.journal.write(l); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s.runsLeft() != 1 {
-		t.Errorf("%d runs left after two of the proof's three", s.runsLeft())
+	write(line{Batch: &Batch{Kind: Prove, Starts: []perfrun.Start{several("c", key), several("d", key)}}},
+		line{Begin: &Run{ID: 5, Batch: 4, Sizes: o.Sizes, Log: "logs/x.log"}}, ended(5))
+	if got := s.ahead(); got != (work{1, 4}) {
+		t.Errorf("%+v left after one of the proof's two", got)
 	}
 }
 
@@ -207,7 +199,7 @@ func TestBudgetThatIsSpent(t *testing.T) {
 	first, second := o.Keys[0], o.Keys[1]
 	said("; not measured to the end: " + first.String() + ", " + second.String() + mend + ", by about ")
 	for i, key := range o.Keys {
-		b := Batch{Kind: Verify, Starts: []perfrun.Start{{Name: "a", Key: key, Sizes: o.Sizes}}}
+		b := Batch{Kind: Verify, Starts: []perfrun.Start{{Name: "a", Key: key, Sizes: o.Sizes, Passes: []perfrun.Pass{{}}}}}
 		run := Run{ID: 101 + i, Batch: 100 + i, Sizes: o.Sizes, Log: "logs/a.log"}
 		for _, l := range []line{{Batch: &b}, {Begin: &run},
 			{End: &ending{run.ID, End{Seconds: 6, Outcome: Measured}}}} {

@@ -2,13 +2,17 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
@@ -16,6 +20,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // judge says how a run ended. It returns an error if the set-up is to blame: every other run would end like that.
@@ -24,6 +29,11 @@ func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) err
 	if ctx.Err() != nil && ended == context.Cause(ctx) {
 		r.Outcome, r.Reason = Stopped, ended.Error()
 		return nil
+	}
+	if problem := outside(ended, text); problem != "" {
+		r.Outcome, r.Reason = Stopped, problem
+		return fmt.Errorf("%s (see %s; it counts for nothing, and what was measured is kept)", problem,
+			filepath.Join(s.Dir, r.Log))
 	}
 	if problem, mend := s.setUp(r, code, text); problem != "" {
 		r.Outcome, r.Reason = Stopped, problem
@@ -46,11 +56,42 @@ func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) err
 		}
 	default:
 		r.Outcome = Measured
-		if other := disobeyed(r.of, found); other != "" {
-			r.Outcome, r.Reason = Refused, other
+		if len(r.instead) > 0 && len(found.Samples) == 0 {
+			r.Outcome, r.Reason = Refused, "something else ran in place of "+r.replaced()
 		}
 	}
 	return nil
+}
+
+// fromOutside are words of launchers and systems for what no configuration does: Slurm's of a job (a step that is
+// cancelled may have lost a rank), those of Open MPI and PRRTE of a node, and those of a disk.
+var fromOutside = regexp.MustCompile(`(?m)^.*(?:\*\*\* JOB [0-9]+ ON .* CANCELLED|CANCELLED AT .* DUE TO |` +
+	`error: Node failure on |lost communication with a remote daemon|No space left on device|Disk quota exceeded).*$`)
+
+// outside says what ended a run from outside; empty: nothing that is known.
+func outside(ended error, text []byte) string {
+	var exit *exec.ExitError
+	if errors.As(ended, &exit) {
+		status, ok := exit.Sys().(syscall.WaitStatus)
+		if ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT,
+			syscall.SIGHUP, syscall.SIGXCPU}, status.Signal()) {
+			return fmt.Sprintf("the command was ended from outside, by signal %d (%s)", status.Signal(), status.Signal())
+		}
+	}
+	if line := fromOutside.Find(text); line != nil {
+		return "the run was ended from outside: " + wording.Line(string(bytes.TrimSpace(line)))
+	}
+	return ""
+}
+
+// tunerOf is the tuner that a log names.
+func tunerOf(found *bench.Result) string {
+	for i := range found.Samples {
+		if name := setupOf(&found.Samples[i]).Tuner; name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // The exit codes of a shell that cannot start a program.
@@ -96,13 +137,20 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 		}
 		return fmt.Sprintf("NCCL takes these hosts for %s: --comm %s", nodes, r.took), "a policy for " +
 			r.of.Key.Comm.String() + " would never match; docs/SWEEP.md says how to place the ranks"
-	case r.kind == Prove && r.of.Policy != "" && otherRelease(text) != "":
+	case r.kind == Prove && r.of.Tuned() && otherRelease(text) != "":
 		return "the policy's rows have no effect: " + otherRelease(text),
 			"a NCCL that is linked statically may not tell its release: link nccl-tests with libnccl.so"
-	case found == nil || r.of.Policy != "":
+	case found == nil || len(r.passes()) == 1 && r.of.Tuned():
 		return "", ""
+	case slices.ContainsFunc(r.decided(), func(p perfrun.Pass) bool { return p.Policy != "" }) &&
+		len(found.Samples) > 0 && !bytes.Contains(text, []byte(record.Prefix+"pass ")):
+		return fmt.Sprintf("the tuner library does not know %s: it is of another release than tunefit (%s)", tuner.EnvPasses,
+			cmp.Or(tunerOf(found), "it does not tell which")+", tunefit is "+tuner.Release), "--plugin names the library"
 	}
-	i := slices.IndexFunc(found.Samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault })
+	i := slices.IndexFunc(found.Samples, func(m bench.Sample) bool {
+		pass := r.passes()[max(0, m.Pass-1)]
+		return m.Selection != bench.SelectionDefault && r.of.Passes[pass].Policy == ""
+	})
 	if i < 0 {
 		return "", ""
 	}
@@ -132,112 +180,179 @@ func lastLine(text []byte) string {
 	return string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:]))
 }
 
-// disobeyed says where NCCL's log names another configuration than the start's.
-func disobeyed(start *perfrun.Start, found *bench.Result) string {
-	for _, m := range found.Samples {
-		for _, row := range start.Rows {
-			if row.Bytes.Contains(m.Bytes) && m.Cell.Known() && m.Cell != row.Cell {
-				return fmt.Sprintf("%s was asked for, and at %s %s ran", row.Config,
-					nccl.FormatBytes(m.Bytes), m.Cell)
+// account is what the runs of a subject have come to.
+type account struct {
+	failed   map[nccl.Config]int  // how many runs died at it, at NoCell: at the default
+	refused  map[nccl.Config]bool // NCCL does not have it here, or it computed wrong results
+	alone    map[nccl.Config]bool // it was tried by itself since it failed
+	missing  map[nccl.Cell]bool   // NCCL does not have these here, whatever their channels
+	progress int                  // rises with each run that tells something
+}
+
+// givenUp reports whether a configuration is not tried any more.
+func (a *account) givenUp(c nccl.Config) bool {
+	return a.refused[c] || a.missing[c.Cell] || a.failed[c] >= attempts
+}
+
+// suspect is a configuration of a start that failed and is to be tried by itself.
+func (a *account) suspect(start *perfrun.Start) (c nccl.Config, ok bool) {
+	all := start.ConfigsAt(start.Sizes)
+	for _, c := range all {
+		if a.failed[c] > 0 && !a.givenUp(c) && !a.alone[c] && (len(all) > 1 || len(start.Passes) > 1) {
+			return c, true
+		}
+	}
+	return c, false
+}
+
+func (s *Sweep) account(key fit.Key) *account {
+	a := &account{failed: map[nccl.Config]int{}, refused: map[nccl.Config]bool{}, alone: map[nccl.Config]bool{},
+		missing: s.notOffered[key]}
+	for _, r := range s.journal.of(key).runs {
+		if r.kind == Prove || r.kind == Loaded || r.Outcome == Running {
+			continue
+		}
+		if all := r.of.ConfigsAt(r.of.Sizes); len(all) == 1 && len(r.of.Passes) == 1 && a.failed[all[0]] > 0 {
+			a.alone[all[0]] = true
+		}
+		cells := r.cells()
+		a.progress += len(cells.measured)
+		for c := range r.instead {
+			a.refused[c] = true
+		}
+		for _, c := range cells.lost {
+			a.refused[c], a.progress = true, a.progress+1
+		}
+		if cells.died {
+			if a.progress++; r.Outcome == Refused && cells.at != fit.ByDefault {
+				a.refused[cells.at] = true
+			} else {
+				a.failed[cells.at]++
 			}
 		}
 	}
-	return ""
+	return a
 }
 
-// left returns those of some sizes of a start that no run has measured. It also says how often runs at these sizes
-// alone failed, and whether NCCL refused one.
-func (s *Sweep) left(start *perfrun.Start, of []uint64) (sizes []uint64, failed int, refused bool) {
-	sizes = slices.Clone(of)
-	for _, r := range s.journal.runsOf(start) {
-		done := r.Sizes
-		if r.Outcome != Measured {
-			done = r.measured()
-		}
-		if r.Outcome == Failed && len(done) > 0 { // the last that it printed may be what failed
-			last := slices.Max(done)
-			done = slices.DeleteFunc(done, func(b uint64) bool { return b == last })
-		}
-		sizes = slices.DeleteFunc(sizes, func(b uint64) bool { return slices.Contains(done, b) })
-		if slices.ContainsFunc(r.Sizes, func(b uint64) bool { return !slices.Contains(of, b) }) {
-			continue
-		}
-		refused = refused || r.Outcome == Refused
-		if r.Outcome == Failed {
-			failed++
-		}
+// place is a pass of a start, from 0, at a size.
+type place struct {
+	pass  int
+	bytes uint64
+}
+
+// cells are the places of a run's start that it has come to.
+type cells struct {
+	of       Outcome
+	measured map[place]bool
+	lost     []nccl.Config // the configurations at places without a time among those measured: results were wrong
+	died     bool          // it broke off
+	at       nccl.Config   // where: at the first place without a time
+}
+
+// cells are counted once for a run that has ended.
+func (r *Run) cells() *cells {
+	if r.counted == nil || r.counted.of != r.Outcome {
+		r.counted = r.count()
 	}
-	return sizes, failed, refused
+	return r.counted
 }
 
-// measured returns the sizes that a run's log has times of.
-func (r *Run) measured() (sizes []uint64) {
+func (r *Run) count() *cells {
+	c := &cells{of: r.Outcome, measured: map[place]bool{}}
+	passes := r.passes()
+	times, most := map[place]int{}, 0 // nccl-tests measures in place, too: a row that lacks that broke off, or was wrong
 	if r.found != nil {
 		for i := range r.found.Samples {
-			sizes = append(sizes, r.found.Samples[i].Bytes)
+			m := &r.found.Samples[i]
+			if k := max(0, m.Pass-1); k < len(passes) {
+				at := place{passes[k], m.Bytes}
+				times[at]++
+				most = max(most, times[at])
+			}
 		}
 	}
-	return sizes
+	for at, n := range times {
+		if n == most {
+			c.measured[at] = true
+		}
+	}
+	var order []place
+	last := -1
+	for _, k := range passes {
+		for _, b := range r.Sizes {
+			at := place{k, b}
+			if order = append(order, at); c.measured[at] {
+				last = len(order) - 1
+			}
+		}
+	}
+	wrong := r.found != nil && r.found.Wrong() > 0
+	for i, at := range order {
+		asked := r.at(at.pass, at.bytes)
+		switch {
+		case c.measured[at]:
+		case r.Outcome == Measured || r.lacks(asked.Cell): // it came to its end, or something else ran
+			c.measured[at] = true
+		case wrong && (i < last || r.Outcome == Refused):
+			c.measured[at] = true
+			if asked != fit.ByDefault {
+				c.lost = append(c.lost, asked)
+			}
+		case (r.Outcome == Failed || r.Outcome == Refused) && !c.died && i > last:
+			c.died, c.at = true, asked
+		}
+	}
+	return c
+}
+
+// lacks reports whether a log says that NCCL does not have a cell here.
+func (r *Run) lacks(cell nccl.Cell) bool {
+	return r.found != nil && slices.ContainsFunc(r.found.NotOffered, func(m bench.Sample) bool { return m.Cell == cell })
+}
+
+// left returns the sizes of each pass of a start that no run has measured. Nothing is left of a configuration that was
+// given up.
+func (s *Sweep) left(start *perfrun.Start, without []nccl.Config) map[int][]uint64 {
+	left, measured := map[int][]uint64{}, map[place]bool{}
+	for _, r := range s.journal.runsOf(start) {
+		maps.Copy(measured, r.cells().measured)
+	}
+	for k, pass := range start.Passes {
+		for _, b := range start.Sizes {
+			if !measured[place{k, b}] && !slices.Contains(without, pass.At(b)) {
+				left[k] = append(left[k], b)
+			}
+		}
+	}
+	return left
 }
 
 // givenUp returns the configurations of a subject that failed too often, computed wrong results, or were replaced by
-// NCCL. Where nothing tells which configuration of a run is to blame, all of the run are given up.
+// NCCL.
 func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
-	for _, b := range s.journal.of(key).batches {
-		for i := range b.Starts {
-			start := &b.Starts[i]
-			_, failed, refused := s.left(start, start.Sizes)
-			if len(start.Rows) == 0 || !refused && failed < attempts {
-				continue
-			}
-			var alone, together []nccl.Config
-			for _, part := range start.Split() {
-				c := part.Rows[0].Config
-				together = append(together, c)
-				if _, failed, refused := s.left(start, part.Sizes); refused || failed > 0 ||
-					s.computedWrong(start, part.Sizes) {
-					alone = append(alone, c)
-				}
-			}
-			if len(alone) == 0 && refused {
-				alone = together
-			}
-			all = append(all, alone...)
+	a := s.account(key)
+	for c := range a.refused {
+		all = append(all, c)
+	}
+	for c := range a.failed {
+		if c != fit.ByDefault && a.givenUp(c) && !a.refused[c] {
+			all = append(all, c)
 		}
 	}
+	slices.SortFunc(all, nccl.Config.Compare)
 	return all
-}
-
-// computedWrong reports whether a run of a start gave fewer times at one of some sizes than at others: the times of
-// wrong results are left out.
-func (s *Sweep) computedWrong(start *perfrun.Start, sizes []uint64) bool {
-	for _, r := range s.journal.runsOf(start) {
-		if r.found == nil || r.found.Wrong() == 0 {
-			continue
-		}
-		times, most := map[uint64]int{}, 0
-		for _, bytes := range r.measured() {
-			times[bytes]++
-			most = max(most, times[bytes])
-		}
-		if slices.ContainsFunc(sizes, func(b uint64) bool { return slices.Contains(r.Sizes, b) && times[b] < most }) {
-			return true
-		}
-	}
-	return false
 }
 
 // whyNotMeasured is why the default of a subject cannot be measured; empty: it can. Without it no gain can be told.
 func (s *Sweep) whyNotMeasured(key fit.Key) (reason string) {
-	of := s.journal.of(key)
-	if len(of.batches) == 0 {
+	a := s.account(key)
+	if !a.givenUp(fit.ByDefault) {
 		return ""
 	}
-	first := &of.batches[0].Starts[0] // the default comes first
-	runs := s.journal.runsOf(first)
-	if left, failed, refused := s.left(first, first.Sizes); len(runs) > 0 && len(left) > 0 &&
-		(refused || failed >= attempts) {
-		reason = runs[len(runs)-1].Reason
+	for _, r := range s.journal.of(key).runs {
+		if c := r.cells(); c.died && c.at == fit.ByDefault {
+			reason = r.Reason
+		}
 	}
 	return reason
 }

@@ -25,7 +25,7 @@ func TestProofOfRowsForAnotherRelease(t *testing.T) {
 		policy string
 		want   bool
 	}{{Prove, "proved-1", true}, {Prove, "", false}, {Measure, "x", false}} {
-		r := &Run{kind: test.kind, of: &perfrun.Start{Policy: test.policy}, found: &bench.Result{}}
+		r := &Run{kind: test.kind, of: &perfrun.Start{Passes: []perfrun.Pass{{Policy: test.policy}}}, found: &bench.Result{}}
 		problem, mend := (&Sweep{}).setUp(r, 0, []byte(text))
 		if got := strings.HasPrefix(problem, "the policy's rows have no effect: 1 row is for some releases of NCCL, and the "+
 			"release of this one is not known"); got != test.want || got && !strings.Contains(mend, "libnccl.so") {

@@ -16,36 +16,57 @@ import (
 // next is what to measure next of a subject; nothing once it is done.
 func (s *Sweep) next(key fit.Key) (Batch, error) {
 	group, space, err := s.known(key)
-	if err != nil {
+	if err != nil || s.whyNotMeasured(key) != "" {
 		return Batch{}, err
 	}
-	smaller, verified := s.smaller(key), s.verified(key)
-	switch {
-	case s.whyNotMeasured(key) != "", verified && smaller != nil:
-		return Batch{}, nil
-	case s.needsLoaded(key, group):
-		return s.loaded(key, group), nil
-	case smaller != nil:
-		space.Sizes = perfrun.Sizes(key, nil, s.Sizes, s.SizesNamed)
-		return s.verification(space, smaller), nil
-	}
-	next := space.Next(group)
-	// Failures in a verification can make more measurements look worthwhile. A verified subject stops here, or that
-	// would never end.
-	if enough := verified && next.Stage >= fit.StageRounds; enough || len(next.Runs) == 0 || s.reserved(key) {
-		if verified || group == nil || len(group.Points) == 0 {
-			if len(next.Runs) > 0 && !verified {
-				return Batch{}, errBudget
-			}
-			return Batch{}, nil // there is nothing to verify
+	plan := space.Next(group)
+	if smaller := s.smaller(key); smaller != nil {
+		if plan = (fit.Plan{}); group == nil || !group.IsVerified(space.Sizes) {
+			plan = space.Verification(smaller)
 		}
-		return s.verification(space, group), nil
+	} else if plan.Stage < fit.StageVerify && s.reserved(key) {
+		if group == nil || len(group.Points) == 0 {
+			return Batch{}, errBudget
+		}
+		plan = space.Verification(group)
 	}
-	b := Batch{Kind: Measure}
-	for _, r := range next.Runs {
-		b.Starts = append(b.Starts, perfrun.Of(key, r))
+	// What failed in a verification is missing after another one, too.
+	if len(plan.Passes) == 0 || plan.Stage == fit.StageVerify && s.verified(key, plan.Sizes) {
+		return Batch{}, nil
+	}
+	b := Batch{Kind: Measure, Channels: s.Choices.Channels}
+	repetitions := 1
+	if plan.Stage == fit.StageVerify {
+		b.Kind, repetitions = Verify, s.Repetitions
+	}
+	for range repetitions {
+		for _, passes := range s.together(plan.Passes, space.Single, nccl.IsRCCL(s.release(key))) {
+			b.Starts = append(b.Starts, perfrun.Of(key, plan, passes, s.number(key)+len(b.Starts)))
+		}
 	}
 	return b, nil
+}
+
+// together parts the passes of a plan into those of one start each. RCCL's default is what it is without a tuner, so it
+// has starts of its own.
+func (s *Sweep) together(passes []fit.Pass, single, isRCCL bool) (starts [][]fit.Pass) {
+	byDefault := func(p fit.Pass) bool {
+		return !slices.ContainsFunc(p, func(c nccl.Config) bool { return c != fit.ByDefault })
+	}
+	if isRCCL && !single { // before and after the others
+		def := slices.DeleteFunc(slices.Clone(passes), func(p fit.Pass) bool { return !byDefault(p) })
+		rest := slices.DeleteFunc(slices.Clone(passes), byDefault)
+		half := (len(def) + 1) / 2
+		return slices.DeleteFunc([][]fit.Pass{def[:half], rest, def[half:]}, func(p []fit.Pass) bool { return len(p) == 0 })
+	}
+	for i := range passes {
+		if single || i == 0 {
+			starts = append(starts, nil)
+		}
+		last := len(starts) - 1
+		starts[last] = append(starts[last], passes[i])
+	}
+	return starts
 }
 
 // known returns what was measured of a subject (nil: nothing) and what may be measured of it.
@@ -58,10 +79,7 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	})
 	s.bound(&space, group)
 	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), set.Asked[key]
-	if err == nil && len(space.Sizes) == 0 {
-		err = cli.Usagef("--sizes: the default of %s was not measured at any of them (needed: some of %s)", key,
-			cli.SizeRange(group.Default[0].Bytes, group.Default[len(group.Default)-1].Bytes))
-	}
+	space.Single, space.Wide, space.Fresh = s.Single != "", s.wide(key), s.fresh(key)
 	return group, space, err
 }
 
@@ -74,25 +92,47 @@ func (s *Sweep) bound(space *fit.Space, group *fit.Group) {
 		}
 	}
 	for _, f := range space.Families {
+		if most := s.limit(space.Key, f.Algo); most > 0 {
+			space.Limit(f.Algo, most)
+		}
 		kinds := []string{"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS"}
 		if nccl.CountsNVLSChannels(f.Algo) {
 			kinds = kinds[:1]
 		}
 		for _, kind := range kinds {
 			most, err := strconv.Atoi(bounds[kind])
-			if limit, limited := space.Limits[f.Algo]; err == nil && (!limited || most < limit) {
-				if space.Limits == nil {
-					space.Limits = map[nccl.Algo]int{}
-				}
-				space.Limits[f.Algo] = most
+			if err == nil {
+				space.Limit(f.Algo, most)
 			}
 		}
 	}
 }
 
-func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {
-	return Batch{Kind: Verify,
-		Starts: perfrun.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions)}
+// limit is the most channels that a machine has for an algorithm, as NCCL's log of the subject's first runs says; 0: it
+// does not.
+func (s *Sweep) limit(key fit.Key, a nccl.Algo) int {
+	if nccl.CountsNVLSChannels(a) {
+		return s.channels[key].nvls
+	}
+	return s.channels[key].others
+}
+
+// fresh are counts of channels that a person has added since the subject's batches were planned.
+func (s *Sweep) fresh(key fit.Key) (counts []int) {
+	var before []int
+	for _, b := range s.journal.of(key).batches {
+		before = append(before, b.Channels...)
+	}
+	if len(before) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Choices.Channels), func(n int) bool { return slices.Contains(before, n) })
+}
+
+// wide is how many candidates a round has at each size: the more, the dearer a start is.
+func (s *Sweep) wide(key fit.Key) int {
+	start, pass := s.costs(key)
+	return int(min(max(start/(3*max(pass, 1)), fit.Wide), 2*fit.Wide))
 }
 
 // smaller returns what was measured of the same collective on fewer nodes, but at least two; nil: nothing. What is the
@@ -120,31 +160,16 @@ func (s *Sweep) before(key fit.Key) []fit.Key {
 	})
 }
 
-// verified reports whether all that was measured of a subject was followed by a verification.
-func (s *Sweep) verified(key fit.Key) (is bool) {
-	if s.From != nil {
-		group, space, err := s.known(key)
-		return err == nil && group != nil && group.IsVerified(space.Sizes)
-	}
+// verified reports whether the last that was measured of a subject was a verification of some sizes.
+func (s *Sweep) verified(key fit.Key, sizes []uint64) (is bool) {
 	for _, b := range s.journal.of(key).batches {
 		if b.Kind != Prove {
-			is = b.Kind == Verify
+			is = b.Kind == Verify && !slices.ContainsFunc(sizes, func(size uint64) bool {
+				return !slices.Contains(b.Starts[0].Sizes, size)
+			})
 		}
 	}
 	return is
-}
-
-// needsLoaded reports whether the default is to be measured with the library loaded, too: RCCL chooses otherwise on
-// gfx950 as soon as any tuner is there, whatever it says. Logs of runs by hand do not tell which run that was.
-func (s *Sweep) needsLoaded(key fit.Key, group *fit.Group) bool {
-	return s.From == nil && nccl.IsRCCL(s.release(key)) && group != nil && len(group.Default) > 0 && !s.verified(key) &&
-		!slices.ContainsFunc(s.journal.of(key).batches, func(b *Batch) bool { return b.Kind == Loaded })
-}
-
-// loaded is one start of the default with the library, which has no policy.
-func (s *Sweep) loaded(key fit.Key, group *fit.Group) Batch {
-	return Batch{Kind: Loaded, Starts: []perfrun.Start{{Name: perfrun.Name(key) + "-loaded", Key: key,
-		Sizes: perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), Policy: "none"}}}
 }
 
 const (
@@ -157,11 +182,11 @@ const (
 func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
 	var slower, faster []string
 	measured := false
+	if group == nil {
+		return ""
+	}
 	for _, r := range s.journal.of(key).runs {
-		if r.found == nil || r.kind != Loaded || group == nil {
-			continue
-		}
-		for _, m := range r.found.Samples {
+		for _, m := range r.loaded {
 			i := slices.IndexFunc(group.Default, func(d fit.Point) bool { return d.Bytes == m.Bytes })
 			if i < 0 || m.InPlace {
 				continue
@@ -169,6 +194,9 @@ func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
 			measured = true
 			change := math.Log(m.Micros / group.Default[i].Micros)
 			text := fmt.Sprintf("%s (%.2f times as long)", nccl.FormatBytes(m.Bytes), math.Exp(change))
+			if slices.Contains(slower, text) || slices.Contains(faster, text) {
+				continue
+			}
 			switch need := max(leastChange, sigmasOfChange*group.Noise); {
 			case change > need:
 				slower = append(slower, text)

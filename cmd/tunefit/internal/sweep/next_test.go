@@ -1,21 +1,66 @@
 package sweep
 
 import (
-	"strings"
+	"slices"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// A sweep that goes on at sizes of which the default has none ends. Runs of no size would be planned for ever.
-func TestSizesWithoutADefault(t *testing.T) {
-	o := optionsOf(t, t.TempDir(), 1)
-	o.Sizes, o.SizesNamed = []uint64{2 << 30, 4 << 30}, true
+// A sweep that is given other sizes measures the default there, and each family, and nothing at the others.
+func TestOtherSizesAreMeasured(t *testing.T) {
+	o := optionsOf(t, t.TempDir(), 50)
+	o.Sizes, o.SizesNamed = []uint64{1 << 20, 2 << 30, 4 << 30}, true
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	b, err := s.next(o.Keys[0])
-	if err == nil || !strings.Contains(err.Error(), "not measured at any of them (needed: some of ") {
+	if err != nil || b.Kind != Measure || len(b.Starts) != 1 || !slices.Equal(b.Starts[0].Sizes, o.Sizes[1:]) ||
+		b.Starts[0].Passes[0].Policy != "" || len(b.Starts[0].Passes) < 6 {
 		t.Errorf("%v, and next is %+v", err, b)
+	}
+}
+
+// Counts of channels that are new since a verification are tried, too.
+func TestOtherChannelsAreFresh(t *testing.T) {
+	o := optionsOf(t, t.TempDir(), 3)
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	b, err := s.next(o.Keys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.journal.write(line{Batch: &b}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.fresh(o.Keys[0]); len(got) > 0 {
+		t.Errorf("fresh are %v", got)
+	}
+	o.Choices.Channels = []int{4, 8, 12, 64}
+	if got := s.fresh(o.Keys[0]); !slices.Equal(got, []int{12, 64}) {
+		t.Errorf("fresh are %v", got)
+	}
+}
+
+// Where a start costs more than its passes, rounds have more candidates.
+func TestDearStarts(t *testing.T) {
+	o := optionsOf(t, t.TempDir(), 3)
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, seconds := range []float64{0, 1, 60} {
+		for _, r := range s.journal.runs {
+			r.Seconds = seconds
+		}
+		if wide := s.wide(o.Keys[0]); wide != map[float64]int{0: fit.Wide, 1: fit.Wide, 60: 2 * fit.Wide}[seconds] {
+			t.Errorf("starts of %v s: %d candidates a round", seconds, wide)
+		}
 	}
 }

@@ -34,6 +34,13 @@ for program; do
   lost=$(ldd "$path" 2>&1 | grep 'not found' | head -n 1)
   [ -z "$lost" ] || say needs "$program:" $lost
 done
+for program; do
+  case $("$program" --help 2>&1 </dev/null) in
+  *run_cycles*) say cycles -N ;;
+  *stress_cycles*) say cycles -s ;;
+  *) say cycles none ;;
+  esac
+done
 same() { read -r first <"$folder/` + preflightLog + `" && [ "$first" = "$mark" ]; }
 same 2>/dev/null || say folder "$folder"
 if [ ! -r "$library" ]; then
@@ -53,7 +60,7 @@ say done "$seen"`
 const preflightLog = "preflight.log"
 
 var preflightLine = regexp.MustCompile(
-	`(?m)tunefit-preflight: (\S+) (program|needs|folder|library|loads|done)(?: (.*?))?\s*$`)
+	`(?m)tunefit-preflight: (\S+) (program|needs|folder|library|loads|cycles|done)(?: (.*?))?\s*$`)
 
 // lacks are what the preflight finds to be missing, and what to do.
 var lacks = map[string][2]string{
@@ -127,6 +134,9 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return fmt.Errorf("nothing was run: %s", strings.Join(problems, "; "))
 	}
 	s.preflightPassed = true
+	if s.cycles = cyclesOf(string(text)); s.cycles == "" && s.Single == "" {
+		s.Single = "nccl-tests cannot repeat its sizes (-N, from 2.13.10 of July 2024 on, can)"
+	}
 	s.Say("preflight: runs measure %s, where nothing that they need is missing; %s", cli.Few(answered, 8, ", "),
 		s.processes())
 	return nil
@@ -206,6 +216,21 @@ func visibleGPUs(variable string, all []string) (shown []string) {
 	return shown
 }
 
+// cyclesOf is the option by which the programs repeat all sizes in one start: -N of nccl-tests, -s of rccl-tests; "":
+// one of them has none.
+func cyclesOf(text string) (option string) {
+	for _, m := range preflightLine.FindAllStringSubmatch(text, -1) {
+		switch {
+		case m[2] != "cycles":
+		case m[3] == "none" || option != "" && option != m[3]:
+			return ""
+		default:
+			option = m[3]
+		}
+	}
+	return option
+}
+
 // readPreflight reads what ranks have printed: the nodes on which one came to its end, and what is missing where, with
 // what to do. Each node needs so many GPUs; most is how many one has, 0 where that is not known.
 func readPreflight(text string, gpus int) (answered, problems []string, most int) {
@@ -223,6 +248,9 @@ func readPreflight(text string, gpus int) (answered, problems []string, most int
 		node, kind := m[1], m[2]
 		if !slices.Contains(nodes, node) {
 			nodes = append(nodes, node)
+		}
+		if kind == "cycles" {
+			continue
 		}
 		if kind != "done" {
 			lacking(node, [2]string{kind, m[3]})

@@ -2,7 +2,11 @@ package sweep
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,20 +21,29 @@ import (
 func (s *Sweep) report(r *Run) string {
 	start := r.of
 	what := strings.TrimPrefix(start.Name, perfrun.Name(start.Key)+"-")
-	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.runsLeft(), start.Key.String(),
+	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.ahead().starts, start.Key.String(),
 		what, r.Seconds)
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
 		text += "  "
+		if n := len(r.passes()); n > 1 {
+			text += wording.Plural(n, "measurement") + " of "
+		}
 		if configs := start.ConfigsAt(r.Sizes); len(configs) > 1 {
 			text += wording.Plural(len(configs), "configuration") + ", "
-		} else if len(start.Rows) > 1 {
+		} else if len(configs) == 1 {
 			text += configs[0].String() + ", "
 		}
 		text += fmt.Sprintf("%s at %s", wording.Plural(len(r.Sizes), "size"),
 			cli.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
+		if len(r.instead) > 0 {
+			text += "; not available: " + r.replaced()
+		}
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
+		if c := r.cells(); c.died {
+			text += "; it broke off at " + r.whatRan()
+		}
 	}
 	if left := s.timeLeft(); left > time.Minute {
 		text += fmt.Sprintf("; about %s left", cli.Roughly(left))
@@ -38,9 +51,40 @@ func (s *Sweep) report(r *Run) string {
 	return text
 }
 
-// step is which run this is, of about how many, and how long the rest may take.
-func (s *Sweep) step(r *Run) cli.Step {
-	return cli.Step{Done: r.ID - 1, Of: r.ID + s.runsLeft(), Unit: "runs", About: true, Left: s.timeLeft(), Now: r.of.Name}
+// whatRan is the configuration at which a run broke off.
+func (r *Run) whatRan() string {
+	if c := r.cells().at; c != fit.ByDefault {
+		return c.String()
+	}
+	return "the default"
+}
+
+// step is how many passes were run, of about how many, and how long the rest may take. passes are those of the run that
+// is going on.
+func (s *Sweep) step(r *Run, passes int) cli.Step {
+	for _, before := range s.journal.runs {
+		if before != r {
+			passes += len(before.passes())
+		}
+	}
+	left, done := s.ahead().passes, 0
+	if r.Outcome == Running {
+		done = min(passes, len(r.passes()))
+	}
+	return cli.Step{Done: passes, Of: passes + max(left-done, 1), Unit: "passes", About: true, Left: s.timeLeft(),
+		Now: r.of.Name}
+}
+
+// row is a line of nccl-tests' table.
+var row = regexp.MustCompile(`(?m)^\s+[0-9]+\s+[0-9]+\s+[a-z0-9]+\s.*[0-9]`)
+
+// passesIn counts the passes that a run's log has so far.
+func (s *Sweep) passesIn(r *Run) int {
+	text, err := os.ReadFile(filepath.Join(s.Dir, r.Log))
+	if err != nil {
+		return 0
+	}
+	return len(row.FindAllIndex(text, -1)) / max(1, len(r.Sizes))
 }
 
 // conclude says what was found out about a subject.
@@ -89,40 +133,97 @@ func (s *Sweep) Summary() string {
 	for _, r := range s.journal.runs {
 		hours += r.Seconds / 3600 * float64(r.of.Key.Ranks)
 	}
-	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "run"), cli.Roughly(s.spent()), hours)
+	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "start"),
+		cli.Roughly(s.spent()), hours)
 }
 
 // spent is the time so far.
 func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) }
 
-// meanRun is the mean time of a subject's runs; 0: it has none yet.
-func (s *Sweep) meanRun(key fit.Key) time.Duration {
-	sum, n := 0.0, 0
-	for _, r := range s.journal.of(key).runs {
-		if r.Outcome == Measured {
-			sum, n = sum+r.Seconds, n+1
-		}
+// work is a number of starts, and of passes in all of them.
+type work struct{ starts, passes int }
+
+func (w work) plus(o work) work { return work{w.starts + o.starts, w.passes + o.passes} }
+
+// costs estimates what a start and a pass of a subject take, by its runs, else by all runs.
+func (s *Sweep) costs(key fit.Key) (start, pass time.Duration) {
+	runs := s.journal.of(key).runs
+	if len(runs) == 0 {
+		runs = s.journal.runs
 	}
-	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
+	ranks := time.Duration(key.Ranks) * assumedRank
+	n, seconds, passes, inPasses := 0.0, 0.0, 0.0, 0.0
+	for _, r := range runs {
+		if r.Outcome != Measured || r.found == nil || len(r.found.Samples) == 0 {
+			continue
+		}
+		calls := callsOf(setupOf(&r.found.Samples[0]).Options)
+		for i := range r.found.Samples {
+			inPasses += r.found.Samples[i].Micros * calls / 1e6
+		}
+		n, seconds, passes = n+1, seconds+r.Seconds, passes+float64(len(r.passes()))
+	}
+	if n == 0 {
+		return assumedStart + ranks, s.assumedPass()
+	}
+	inPasses = min(inPasses, seconds)
+	return time.Duration((seconds - inPasses) / n * float64(time.Second)),
+		time.Duration(inPasses / passes * float64(time.Second))
 }
 
-// verificationStarts is the largest number of starts of a subject's verification.
-func (s *Sweep) verificationStarts(key fit.Key) int {
-	configs := fit.Contenders
+// callsOf is how many calls nccl-tests makes for one time, by its options.
+func callsOf(options string) float64 {
+	calls, words := 0, strings.Fields(options)
+	for i, word := range words {
+		if i > 0 && (words[i-1] == "-n" || words[i-1] == "-w") {
+			n, _ := strconv.Atoi(word)
+			calls += n
+		}
+	}
+	if calls == 0 {
+		return assumedIteration
+	}
+	return float64(calls)
+}
+
+// assumedPass is what a pass is taken to cost before any has told.
+func (s *Sweep) assumedPass() (sum time.Duration) {
+	for _, b := range s.Sizes {
+		sum += 2 * assumedIteration * (assumedLatency + time.Duration(float64(b)/assumedBytes*float64(time.Second)))
+	}
+	return sum
+}
+
+// costOf estimates what some starts take.
+func (s *Sweep) costOf(key fit.Key, starts, passes int) time.Duration {
+	start, pass := s.costs(key)
+	return time.Duration(starts)*start + time.Duration(passes)*pass
+}
+
+// ofVerification is the most that a subject's verification takes.
+func (s *Sweep) ofVerification(key fit.Key) work {
+	configs, w := fit.Contenders, work{1, 0}
 	if len(s.before(key)) > 0 {
 		configs = fit.Carried
 	}
-	return s.Repetitions*(1+configs) + 1
+	switch w.passes = fit.Turns * (1 + configs); {
+	case s.Single != "":
+		w = work{configs + 2, configs + 2}
+	case nccl.IsRCCL(s.release(key)):
+		w.starts = 3
+	}
+	return work{s.Repetitions * w.starts, s.Repetitions * w.passes}
 }
 
-// reserved reports whether the rest of the budget is kept for the verification: the time that a verification takes, but
-// at most half of the subject's time. Before anything was measured there is nothing to verify, so nothing is kept.
+// reserved reports whether the rest of the budget is kept for the verification: the time that it takes, but at most
+// half of the subject's time. Before anything was measured there is nothing to verify, so nothing is kept.
 func (s *Sweep) reserved(key fit.Key) bool {
 	left, took := s.Budget-s.spent(), 0.0
 	for _, r := range s.journal.of(key).runs {
 		took += r.Seconds
 	}
-	return s.Budget > 0 && left < time.Duration(s.verificationStarts(key)+1)*s.meanRun(key) && left.Seconds() < took
+	w := s.ofVerification(key)
+	return s.Budget > 0 && left < s.costOf(key, w.starts+1, w.passes+1) && left.Seconds() < took
 }
 
 // timeLeft estimates how long the runs still take, within the budget.
@@ -133,77 +234,81 @@ func (s *Sweep) timeLeft() time.Duration {
 	return s.remainingTime()
 }
 
-// remainingTime estimates how long the runs that are left take, by the mean of all runs so far.
-func (s *Sweep) remainingTime() time.Duration {
-	seconds := 0.0
-	for _, r := range s.journal.runs {
-		seconds += r.Seconds
-	}
-	mean := seconds / float64(max(1, len(s.journal.runs)))
-	return time.Duration(mean * float64(s.runsLeft()) * float64(time.Second))
-}
-
-// runsLeft estimates how many runs are left, with those of a proof.
-func (s *Sweep) runsLeft() (n int) {
-	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind == Prove {
-		return s.notBegun(s.journal.batches[n-1])
-	}
+// remainingTime estimates how long the runs that are left take.
+func (s *Sweep) remainingTime() (sum time.Duration) {
 	for _, key := range s.Keys {
-		n += s.startsLeft(key)
+		w := s.aheadOf(key)
+		sum += s.costOf(key, w.starts, w.passes)
 	}
-	return n + 2*s.Proof*len(s.Keys)
+	return sum
 }
 
-// startsLeft estimates how many starts of a subject are left. It does not count those of a proof.
-func (s *Sweep) startsLeft(key fit.Key) int {
-	of, begun := s.journal.of(key), 0
+// ahead estimates what is left to run, with the proof.
+func (s *Sweep) ahead() (w work) {
+	for _, key := range s.Keys {
+		w = w.plus(s.aheadOf(key))
+	}
+	return w
+}
+
+// aheadOf estimates what is left of a subject.
+func (s *Sweep) aheadOf(key fit.Key) work {
+	proof := s.ofProof(key)
+	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind == Prove {
+		return s.notBegun(s.journal.batches[n-1], key)
+	}
+	of, begun := s.journal.of(key), work{}
 	if n := len(of.batches); n > 0 {
-		begun = s.notBegun(of.batches[n-1])
+		begun = s.notBegun(of.batches[n-1], key)
 	}
 	switch {
 	case s.concluded[key]:
-		return 0
-	case s.verified(key):
-		return begun
-	case len(of.runs) == 0:
-		return s.expected(key)
+		return proof
+	case len(of.batches) > 0 && of.batches[len(of.batches)-1].Kind == Verify:
+		return proof.plus(begun)
 	}
-	return max(s.expected(key)-len(of.runs), begun+s.verificationStarts(key))
+	left := s.expected(key)
+	for _, r := range of.runs {
+		left = left.plus(work{-1, -len(r.passes())})
+	}
+	least := begun.plus(s.ofVerification(key))
+	return proof.plus(work{max(left.starts, least.starts), max(left.passes, least.passes)})
 }
 
-// notBegun counts the starts of a batch that have no run yet.
-func (s *Sweep) notBegun(b *Batch) (n int) {
+// notBegun counts the starts of a batch that have no run yet, of a subject.
+func (s *Sweep) notBegun(b *Batch, key fit.Key) (w work) {
 	for i := range b.Starts {
-		if len(s.journal.runsOf(&b.Starts[i])) == 0 {
-			n++
+		if start := &b.Starts[i]; start.Key == key && len(s.journal.runsOf(start)) == 0 {
+			w = w.plus(work{1, len(start.Passes)})
 		}
 	}
-	return n
+	return w
 }
 
-// expected estimates how many starts a subject takes.
-func (s *Sweep) expected(key fit.Key) int {
+// expected estimates what a subject takes.
+func (s *Sweep) expected(key fit.Key) work {
+	verification := s.ofVerification(key)
 	space, err := s.Choices.Space(key, nil, s.release(key))
-	if err != nil {
-		return 0
+	if err != nil || len(s.before(key)) > 0 {
+		return verification
 	}
 	space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
-	if len(s.before(key)) > 0 {
-		return s.verificationStarts(key) + s.Repetitions
+	n := len(space.Families)
+	switch {
+	case s.Single != "":
+		return verification.plus(work{1 + 2*n + 5, 1 + 2*n + 5})
+	case nccl.IsRCCL(s.release(key)):
+		verification.starts += 5
 	}
-	// All with most channels, and nearly as many rounds.
-	once := 1
-	if nccl.IsRCCL(s.release(key)) {
-		once++
-	}
-	return once + 2*len(space.Families) + 2 + s.verificationStarts(key)
+	const rounds = 2
+	return verification.plus(work{1 + rounds, 2 + 5*n/2 + rounds*(fit.Wide+4)})
 }
 
 // unfinished says what the budget did not reach.
 func (s *Sweep) unfinished() string {
 	var missing []string
 	for _, key := range s.Keys {
-		if s.cutShort[key] || !s.verified(key) {
+		if s.cutShort[key] || !s.verified(key, nil) {
 			missing = append(missing, key.String())
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -56,70 +55,97 @@ func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs 
 	return s.proof(b), nil
 }
 
-// proofBatch is the proof that would be batch b.
+const (
+	// proofStarts is how many starts a proof is spread over at least: what a start draws is not seen in one.
+	proofStarts = 3
+	// pairsOfStart is how many pairs of passes a start has, if that needs no more starts.
+	pairsOfStart = 5
+)
+
+// proofBatch is the proof that would be batch b: pairs of the default and the policy in turns. Where a start measures
+// one pass, and with RCCL, whose default is what it is without a tuner, both have starts of their own.
 func (s *Sweep) proofBatch(b int, keys []fit.Key, pairs int) Batch {
 	batch, name := Batch{Kind: Prove}, proofName(b)
+	byDefault, byPolicy := perfrun.Pass{}, perfrun.Pass{Policy: name}
 	for _, key := range keys {
-		base := perfrun.Name(key) + "-" + name
 		sizes := perfrun.Sizes(key, s.set(key).Of(key), s.Sizes, s.SizesNamed)
-		for pair := range pairs {
-			batch.Starts = append(batch.Starts,
-				perfrun.Start{Name: fmt.Sprintf("%s-rep%d-default", base, pair+1), Key: key, Sizes: sizes},
-				perfrun.Start{Name: fmt.Sprintf("%s-rep%d-policy", base, pair+1), Key: key, Sizes: sizes,
-					Policy: name})
+		add := func(what string, number int, passes ...perfrun.Pass) {
+			batch.Starts = append(batch.Starts, perfrun.Start{Key: key, Sizes: sizes, Passes: passes,
+				Name: fmt.Sprintf("%s-%s-rep%d%s", perfrun.Name(key), name, number, what)})
+		}
+		starts := min(pairs, max(proofStarts, (pairs+pairsOfStart-1)/pairsOfStart))
+		if s.Single != "" {
+			starts = (pairs + proofStarts - 1) / proofStarts
+		}
+		for n := range starts {
+			each := (pairs + starts - 1 - n) / starts
+			switch {
+			case s.Single != "":
+				add("-default", n+1, byDefault)
+				add("-policy", n+1, byPolicy)
+			case nccl.IsRCCL(s.release(key)):
+				add("-default", n+1, slices.Repeat([]perfrun.Pass{byDefault}, each)...)
+				add("-policy", n+1, slices.Repeat([]perfrun.Pass{byPolicy}, each)...)
+			default:
+				add("", n+1, slices.Repeat([]perfrun.Pass{byDefault, byPolicy}, each)...)
+			}
 		}
 	}
 	return batch
 }
 
-// proof reads the runs of a batch. Each start must end well, with right results, at all sizes that another start has.
-func (s *Sweep) proof(batch int) *Proof {
-	starts := s.journal.batches[batch].Starts
-	reasons, samples := make([][]string, len(starts)), make([][]bench.Sample, len(starts))
-	asked := map[fit.Key]map[uint64]bool{} // the sizes that any start has
-	for _, r := range s.journal.runs {
-		if r.Batch != batch {
-			continue
-		}
-		if r.Outcome == Failed || r.Outcome == Refused {
-			reasons[r.Start] = append(reasons[r.Start], fmt.Sprintf("%s (%s)", r.Reason, r.Log))
-		}
-		if r.found == nil {
-			continue
-		}
-		key := r.of.Key
-		if asked[key] == nil {
-			asked[key] = map[uint64]bool{}
-		}
-		for _, m := range r.found.Samples {
-			if !m.InPlace { // what is learnt from, too
-				samples[r.Start] = append(samples[r.Start], m)
-				asked[key][m.Bytes] = true
-			}
+// ofProof is what is left of a proof that was asked for and has not begun.
+func (s *Sweep) ofProof(key fit.Key) (w work) {
+	if s.Proof > 0 {
+		for _, start := range s.proofBatch(0, []fit.Key{key}, s.Proof).Starts {
+			w = w.plus(work{1, len(start.Passes)})
 		}
 	}
-	p := &Proof{}
-	for i, start := range starts {
-		missing := maps.Clone(asked[start.Key])
-		for _, m := range samples[i] {
-			delete(missing, m.Bytes)
+	return w
+}
+
+// proof reads the runs of a batch. Each start must end well, with right results, at all sizes in all passes.
+func (s *Sweep) proof(batch int) *Proof {
+	starts, p := s.journal.batches[batch].Starts, &Proof{}
+	for i := range starts {
+		start := &starts[i]
+		var reasons []string
+		times := make([]map[uint64]bool, len(start.Passes))
+		for k := range times {
+			times[k] = map[uint64]bool{}
 		}
-		var sizes []string
-		for _, bytes := range slices.Sorted(maps.Keys(missing)) {
-			sizes = append(sizes, nccl.FormatBytes(bytes))
+		for _, r := range s.journal.runsOf(start) {
+			if r.Outcome == Failed || r.Outcome == Refused {
+				reasons = append(reasons, fmt.Sprintf("%s (%s)", r.Reason, r.Log))
+			}
+			if r.found == nil {
+				continue
+			}
+			for _, m := range r.found.Samples {
+				k := r.passes()[max(0, m.Pass-1)]
+				if m.InPlace || times[k][m.Bytes] { // what is learnt from, too, and once
+					continue
+				}
+				if times[k][m.Bytes] = true; start.Passes[k].Policy == "" {
+					p.Before = append(p.Before, m)
+				} else {
+					p.After = append(p.After, m)
+				}
+			}
 		}
-		if len(sizes) > 0 {
-			reasons[i] = append(reasons[i], "it lacks "+cli.Few(sizes, 8, ", "))
-		} else if len(samples[i]) == 0 && len(reasons[i]) == 0 {
-			reasons[i] = append(reasons[i], "it did not run")
+		var lacks []string
+		for _, b := range start.Sizes {
+			if slices.ContainsFunc(times, func(of map[uint64]bool) bool { return !of[b] }) {
+				lacks = append(lacks, nccl.FormatBytes(b))
+			}
 		}
-		if len(reasons[i]) > 0 {
-			p.Broken = append(p.Broken, start.Name+": "+strings.Join(reasons[i], "; "))
+		if len(lacks) == len(start.Sizes) && len(reasons) == 0 {
+			reasons = append(reasons, "it did not run")
+		} else if len(lacks) > 0 {
+			reasons = append(reasons, "it lacks "+cli.Few(lacks, 8, ", "))
 		}
-		if start.Policy == "" {
-			p.Before = append(p.Before, samples[i]...)
-		} else {
-			p.After = append(p.After, samples[i]...)
+		if len(reasons) > 0 {
+			p.Broken = append(p.Broken, start.Name+": "+strings.Join(reasons, "; "))
 		}
 	}
 	return p

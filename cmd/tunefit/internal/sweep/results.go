@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -42,10 +45,77 @@ func (s *Sweep) read(r *Run) (text []byte) {
 		s.notOffered[key][m.Cell] = true
 	}
 	r.found = found
+	s.sort(r, text)
 	if r.unlike = s.unlike(r); r.unlike != "" {
 		r.found = nil
 	}
 	return text
+}
+
+// channelsLine is NCCL's log of what a communicator has.
+var channelsLine = regexp.MustCompile(
+	`\b([0-9]{1,3}) coll channels, (?:[0-9]+ collnet channels, )?([0-9]{1,3}) nvls channels`)
+
+// have are the most channels of a subject; 0: not known.
+type have struct{ others, nvls int }
+
+// sort keeps of a run's times what was asked for. A count beyond what the machine has is what it has.
+func (s *Sweep) sort(r *Run, text []byte) {
+	key, passes := r.of.Key, r.passes()
+	if m := channelsLine.FindSubmatch(text); m != nil {
+		others, _ := strconv.Atoi(string(m[1]))
+		nvls, _ := strconv.Atoi(string(m[2]))
+		s.channels[key] = have{others, nvls}
+	}
+	r.instead = map[nccl.Config]bool{}
+	for i := range r.found.Samples { // a policy without a row for a size leaves it to NCCL, which its log does not tell
+		m := &r.found.Samples[i]
+		if len(passes) == 1 && r.of.Tuned() && r.kind != Prove && r.at(passes[0], m.Bytes) == fit.ByDefault {
+			m.Selection = bench.SelectionDefault
+		}
+	}
+	r.found.Samples = slices.DeleteFunc(r.found.Samples, func(m bench.Sample) bool {
+		k := max(0, m.Pass-1)
+		if k >= len(passes) || r.kind == Prove {
+			return k >= len(passes)
+		}
+		asked := r.at(passes[k], m.Bytes)
+		if asked == fit.ByDefault {
+			isLoaded := (r.of.Tuned() || r.kind == Loaded) && nccl.IsRCCL(setupOf(&m).NCCL)
+			if isLoaded && !m.InPlace {
+				r.loaded = append(r.loaded, m)
+			}
+			return isLoaded
+		}
+		if m.Cell.Known() && m.Cell != asked.Cell {
+			r.instead[asked] = true
+		}
+		return r.instead[asked]
+	})
+	for _, all := range [][]bench.Sample{r.found.Samples, r.found.Failed} {
+		for i := range all {
+			if most := s.limit(key, all[i].Algo); most > 0 {
+				all[i].Channels = min(all[i].Channels, most)
+			}
+		}
+	}
+}
+
+// replaced names the configurations in whose place something else ran.
+func (r *Run) replaced() string {
+	var names []string
+	for c := range r.instead {
+		names = append(names, c.String())
+	}
+	slices.Sort(names)
+	return cli.Few(names, 8, ", ")
+}
+
+func setupOf(m *bench.Sample) bench.Setup {
+	if m.Setup == nil {
+		return bench.Setup{}
+	}
+	return *m.Setup
 }
 
 // under is what the times of a run were measured under; nil: it has none.
@@ -145,19 +215,19 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	return samples, failed
 }
 
-// asked returns what the runs of a subject were to measure, whether they succeeded or not. A run that was stopped does
-// not count, because its start is continued.
+// asked returns what the runs of a subject were to measure, whether they succeeded or not: all that they came to.
 func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 	asked := map[fit.Request]bool{}
 	for _, r := range s.journal.of(key).runs {
-		if r.Outcome == Running || r.Outcome == Stopped {
+		if r.Outcome == Running {
 			continue
 		}
-		for _, row := range r.of.Rows {
-			for _, b := range r.Sizes {
-				if row.Bytes.Contains(b) {
-					asked[fit.Request{Config: row.Config, Bytes: b}] = true
+		for at := range r.cells().measured {
+			if c := r.at(at.pass, at.bytes); c != fit.ByDefault {
+				if most := s.limit(key, c.Algo); most > 0 {
+					c.Channels = min(c.Channels, most)
 				}
+				asked[fit.Request{Config: c, Bytes: at.bytes}] = true
 			}
 		}
 	}

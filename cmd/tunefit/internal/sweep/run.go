@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -22,77 +21,134 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// attempts is how often a start may fail before it is given up. Machines fail by chance, too.
+// attempts is how often a configuration may fail before it is given up. Machines fail by chance, too.
 const attempts = 2
 
-// batch runs what is left of a batch: all once, then what failed once more, each of its configurations by itself. A
-// proof with a run that failed proves nothing, so its runs have one attempt.
+// batch runs what is left of a batch.
 func (s *Sweep) batch(ctx context.Context, b int) error {
-	batch, attempts := s.journal.batches[b], attempts
-	if batch.Kind == Prove {
-		attempts = 1
-	}
-	for attempt := range attempts {
-		for i := range batch.Starts {
-			if err := s.finish(ctx, Run{Batch: b, Start: i, of: &batch.Starts[i], kind: batch.Kind},
-				attempt); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// finish runs what is left of a start, unless it has failed more often than failures.
-func (s *Sweep) finish(ctx context.Context, r Run, failures int) error {
-	start := r.of
-	_, failed, refused := s.left(start, start.Sizes)
-	parts := []perfrun.Start{*start}
-	if failed > 0 {
-		parts = start.Split()
-	}
-	tried := failed > failures && (failures == 0 || len(parts) == 1)
-	offered := func(row fit.Row) bool { return !s.notOffered[start.Key][row.Cell] }
-	if refused || tried || len(start.Rows) > 0 && !slices.ContainsFunc(start.Rows, offered) {
-		return nil
-	}
-	for k := range parts {
-		left, failed, _ := s.left(start, parts[k].Sizes)
-		if len(parts) > 1 && failed > 0 {
-			continue
-		}
-		if err := s.measure(ctx, r, left); err != nil {
+	for i := range s.journal.batches[b].Starts {
+		if err := s.finish(ctx, b, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// measure runs a start at some of its sizes, until a run does not end well.
-func (s *Sweep) measure(ctx context.Context, r Run, sizes []uint64) error {
+// finish runs what is left of a start. When a run dies, what ran at the first size without a time is to blame. That is
+// tried once more by itself; if it fails again, the rest goes on without it. A proof with a run that failed proves
+// nothing, so its starts have one attempt.
+func (s *Sweep) finish(ctx context.Context, b, i int) error {
+	batch := s.journal.batches[b]
+	start := &batch.Starts[i]
+	for before := -1; ; {
+		subject := s.account(start.Key)
+		if subject.progress == before || subject.givenUp(fit.ByDefault) {
+			return nil
+		}
+		before = subject.progress
+		if batch.Kind == Prove {
+			if slices.ContainsFunc(s.journal.runsOf(start), func(r *Run) bool {
+				return r.Outcome == Failed || r.Outcome == Refused
+			}) {
+				return nil
+			}
+		} else if c, ok := subject.suspect(start); ok {
+			alone := fit.Plan{Sizes: start.Sizes}
+			if err := s.add(ctx, batch.Kind, start.Key, alone, slices.Repeat(fit.Pass{c}, len(start.Sizes))); err != nil {
+				return err
+			}
+			continue
+		}
+		begin := Run{Batch: b, Start: i, of: start, kind: batch.Kind}
+		for _, c := range start.ConfigsAt(start.Sizes) {
+			if subject.givenUp(c) {
+				begin.Without = append(begin.Without, c)
+			}
+		}
+		left := s.left(start, begin.Without)
+		if len(left) == 0 {
+			return nil
+		}
+		if err := s.measure(ctx, begin, left); err != nil {
+			return err
+		}
+	}
+}
+
+// add runs one more start of one pass.
+func (s *Sweep) add(ctx context.Context, kind Kind, key fit.Key, plan fit.Plan, pass fit.Pass) error {
+	b := Batch{Kind: kind, Starts: []perfrun.Start{perfrun.Of(key, plan, []fit.Pass{pass}, s.number(key))}}
+	if err := s.journal.write(line{Batch: &b}); err != nil {
+		return err
+	}
+	return s.batch(ctx, len(s.journal.batches)-1)
+}
+
+// number is that of a subject's next start, from 1.
+func (s *Sweep) number(key fit.Key) (n int) {
+	for _, b := range s.journal.of(key).batches {
+		n += len(b.Starts)
+	}
+	if group := s.From.Of(key); group != nil {
+		n += group.Starts()
+	}
+	return n + 1
+}
+
+// measure runs some passes of a start: the sizes that are left of each, until a run does not end well.
+func (s *Sweep) measure(ctx context.Context, r Run, left map[int][]uint64) error {
 	key := r.of.Key
-	unit := perfrun.TrimUnit(key)
-	for _, step := range perfrun.Steps(sizes, unit) {
+	for _, part := range s.parts(r.of, left) {
 		if r.kind == Measure && s.reserved(key) {
 			s.cutShort[key] = true
 			return nil
 		}
-		if s.Budget > 0 && s.spent()+s.meanRun(key) > s.Budget {
+		if s.Budget > 0 && s.spent()+s.costOf(key, 1, 1) > s.Budget {
 			return errBudget
 		}
 		if err := s.preflight(ctx); err != nil {
 			return err
 		}
-		r.Sizes = step.Sizes(unit)
-		if outcome, err := s.run(ctx, r, step); err != nil || outcome != Measured {
+		r.Passes, r.Sizes = part.passes, part.step.Sizes(perfrun.TrimUnit(key))
+		if outcome, err := s.run(ctx, r, part.step); err != nil || outcome != Measured {
 			return err
 		}
 	}
 	return nil
+}
+
+// part is what one process measures of a start.
+type part struct {
+	step   perfrun.Step
+	passes []int
+}
+
+// parts are the processes that measure what is left of a start, by pass. Several passes run all of its sizes.
+func (s *Sweep) parts(start *perfrun.Start, left map[int][]uint64) (all []part) {
+	unit := perfrun.TrimUnit(start.Key)
+	passes := slices.Sorted(maps.Keys(left))
+	steps := perfrun.Steps(left[passes[0]], unit)
+	if len(start.Passes) > 1 {
+		steps = perfrun.PassSteps(start.Sizes, unit)
+	}
+	for _, step := range steps {
+		p := part{step: step}
+		for _, k := range passes {
+			if slices.ContainsFunc(step.Sizes(unit), func(b uint64) bool { return slices.Contains(left[k], b) }) {
+				p.passes = append(p.passes, k)
+			}
+		}
+		if len(p.passes) > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // run starts one process and waits for it, within what is left of the budget. The journal knows of it before and after.
@@ -105,8 +161,9 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	begin.ID, begin.Job = len(s.journal.runs)+1, launch.Allocation()
 	begin.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", begin.ID, begin.of.Name))
 	dumps := s.dumps(&begin)
-	argv, err := s.command(begin.of, step, begin.kind, dumps)
-	if err := errors.Join(err, s.writePolicy(begin.of)); err != nil {
+	passes := begin.decided()
+	argv, err := s.command(&begin, passes, step, dumps)
+	if err := errors.Join(err, s.writePolicies(passes)); err != nil {
 		return Failed, err
 	}
 	begin.Command = cli.ShellWords(argv)
@@ -116,7 +173,7 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	}
 	defer log.Close()
 	begin.Begun = time.Now()
-	if _, err := fmt.Fprintf(log, "%s\n# %s\n# begun %s\n", mark(begin.of, begin.kind), begin.Command,
+	if _, err := fmt.Fprintf(log, "%s\n# %s\n# begun %s\n", begin.mark(), begin.Command,
 		begin.Begun.Format(time.DateTime)); err != nil {
 		return Failed, err
 	}
@@ -124,10 +181,12 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		return Failed, err
 	}
 	r := s.journal.runs[begin.ID-1]
+	process := s.process(argv, log)
 	if s.Now != nil {
-		s.Now(s.step(r))
+		s.Now(s.step(r, 0))
+		process.now = func() { s.Now(s.step(r, s.passesIn(r))) }
 	}
-	ended := s.process(argv, log).run(ctx)
+	ended := process.run(ctx)
 	text := s.read(r)
 	setUp := s.judge(ctx, r, text, ended)
 	r.Seconds = time.Since(begin.Begun).Seconds()
@@ -147,8 +206,28 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 }
 
 // mark is the first line of a run's log.
-func mark(start *perfrun.Start, kind Kind) string {
-	return bench.Mark(start.Name, start.Key.Coll, start.Key.Comm, string(kind), start.ConfigsAt(start.Sizes))
+func (r *Run) mark() string {
+	var only []nccl.Config
+	if len(r.of.Passes) == 1 {
+		only = r.of.ConfigsAt(r.Sizes)
+	}
+	return bench.Mark(r.of.Name, r.of.Key.Coll, r.of.Key.Comm, string(r.kind), only)
+}
+
+// at is the configuration that a run asks for in a pass of its start.
+func (r *Run) at(pass int, bytes uint64) nccl.Config {
+	if c := r.of.Passes[pass].At(bytes); !slices.Contains(r.Without, c) {
+		return c
+	}
+	return fit.ByDefault
+}
+
+// decided are the passes of a run, without what was given up.
+func (r *Run) decided() (all []perfrun.Pass) {
+	for _, k := range r.passes() {
+		all = append(all, r.of.Passes[k].Without(r.Without))
+	}
+	return all
 }
 
 // markKilled writes the end of a run that was going on when tunefit was killed.
@@ -160,19 +239,28 @@ func (s *Sweep) markKilled(r *Run) error {
 	return s.journal.write(line{End: &ending{r.ID, r.End}})
 }
 
-// command makes the command of a start: the program's options, and the environment that decides.
-func (s *Sweep) command(start *perfrun.Start, step perfrun.Step, kind Kind, dumps bool) (argv []string, err error) {
-	perNode := start.Key.Ranks / start.Key.Nodes
+// command makes the command of a run: the program's options, and the environment that decides.
+func (s *Sweep) command(r *Run, passes []perfrun.Pass, step perfrun.Step, dumps bool) (argv []string, err error) {
+	key := r.of.Key
+	perNode := key.Ranks / key.Nodes
 	each := s.perProcess(perNode)
 	args := s.Args
 	if s.PerProcess == 0 {
 		args = append([]string{"-g", strconv.Itoa(each)}, args...)
 	}
 	env := map[string]string{}
-	if kind == Loaded {
-		env["NCCL_TUNER_PLUGIN"] = s.Library
-	} else if start.Policy != "" {
-		policy, err := s.policyFile(start)
+	switch isTuned := slices.ContainsFunc(passes, func(p perfrun.Pass) bool { return p.Policy != "" }); {
+	case len(passes) > 1:
+		args = append([]string{cmp.Or(s.cycles, "-N"), strconv.Itoa(len(passes))}, args...)
+		if isTuned {
+			file, err := s.passesFile(passes)
+			if err != nil {
+				return nil, err
+			}
+			env = perfrun.InPasses(s.Library, file)
+		}
+	case isTuned:
+		policy, err := s.policyFile(passes[0].Policy)
 		if err != nil {
 			return nil, err
 		}
@@ -181,10 +269,10 @@ func (s *Sweep) command(start *perfrun.Start, step perfrun.Step, kind Kind, dump
 	maps.Copy(env, s.Bounds)
 	// NCCL's log of each call costs a little time, so runs whose times are promised do without.
 	env["NCCL_DEBUG"], env["NCCL_DEBUG_SUBSYS"] = "INFO", "INIT,ENV"
-	if kind == Measure {
+	if r.kind == Measure {
 		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
 	}
-	argv = slices.Concat([]string{s.program(start.Key)}, step.Args(), args)
+	argv = slices.Concat([]string{s.program(key)}, step.Args(), args)
 	if dumps {
 		if argv, err = s.dumping(argv, each); err != nil {
 			return nil, err
@@ -193,7 +281,7 @@ func (s *Sweep) command(start *perfrun.Start, step perfrun.Step, kind Kind, dump
 	return s.Launcher.Command(launch.Program{
 		Argv:  argv,
 		Env:   env,
-		Nodes: start.Key.Nodes, RanksPerNode: perNode / each,
+		Nodes: key.Nodes, RanksPerNode: perNode / each,
 	})
 }
 
@@ -206,28 +294,60 @@ func (s *Sweep) program(key fit.Key) string {
 	return program
 }
 
-// policyFile is what decides a start, as ranks on other nodes find it.
-func (s *Sweep) policyFile(start *perfrun.Start) (string, error) {
-	return filepath.Abs(filepath.Join(s.Dir, "policies", start.Policy+".csv"))
+// policyFile is a policy, as ranks on other nodes find it.
+func (s *Sweep) policyFile(policy string) (string, error) {
+	return filepath.Abs(filepath.Join(s.Dir, "policies", policy+".csv"))
 }
 
-// writePolicy makes the file.
-func (s *Sweep) writePolicy(start *perfrun.Start) error {
-	if len(start.Rows) == 0 { // of no policy, or one that is there
-		return nil
-	}
-	name, err := s.policyFile(start)
-	if err != nil {
-		return err
-	}
-	return cli.WriteWhole(name, true, func(w io.Writer) error {
-		for _, row := range start.Rows {
-			if _, err := fmt.Fprintln(w, row); err != nil {
-				return err
-			}
+// passesFile names the policy of each pass, a line each. It is named by what it says, so that a rank that reads it late
+// reads the same.
+func (s *Sweep) passesFile(passes []perfrun.Pass) (string, error) {
+	return filepath.Abs(filepath.Join(s.Dir, "policies", fmt.Sprintf("passes-%.12s.txt",
+		identity.DigestOf(passesText(passes)))))
+}
+
+func passesText(passes []perfrun.Pass) (text []byte) {
+	for _, p := range passes {
+		name := "default"
+		if p.Policy != "" {
+			name = p.Policy + ".csv"
 		}
-		return nil
-	})
+		text = fmt.Appendln(text, name)
+	}
+	return text
+}
+
+// files are what a run's ranks read, by name: its policies, and what says which pass has which.
+func (s *Sweep) files(passes []perfrun.Pass) (all map[string][]byte, err error) {
+	all = map[string][]byte{}
+	for _, p := range passes {
+		if len(p.Rows) == 0 { // of no policy, or one that is there
+			continue
+		}
+		name, err := s.policyFile(p.Policy)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = p.Text()
+	}
+	if len(passes) > 1 {
+		name, err := s.passesFile(passes)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = passesText(passes)
+	}
+	return all, nil
+}
+
+func (s *Sweep) writePolicies(passes []perfrun.Pass) error {
+	all, err := s.files(passes)
+	for name, text := range all {
+		if _, is := os.Stat(name); errors.Is(is, os.ErrNotExist) { // one that is there says the same
+			err = errors.Join(err, cli.WriteText(name, text))
+		}
+	}
+	return err
 }
 
 // decisive are variables that would decide instead of what is measured, refuse it, or hide what ran. Runs get those
@@ -272,6 +392,7 @@ type process struct {
 	output    *os.File
 	silence   time.Duration // it is ended when its output does not grow for so long
 	grace     time.Duration // that a launcher has to end its ranks, on other nodes, too, before it is killed
+	now       func()        // is called each second while it runs; nil: nobody asks
 }
 
 // process is a command of the sweep.
@@ -310,6 +431,9 @@ func (p process) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return stop(context.Cause(ctx))
 		case now := <-watch.C:
+			if p.now != nil {
+				p.now()
+			}
 			if info, err := p.output.Stat(); err == nil && info.Size() != size {
 				size, since = info.Size(), now
 			} else if now.Sub(since) > p.silence {

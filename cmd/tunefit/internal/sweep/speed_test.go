@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,36 +70,33 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 	defer s.Close()
 	for id := 1; id <= runs; id++ {
 		key := o.Keys[(id-1)/50%len(o.Keys)]
-		r := fit.Run{Sizes: o.Sizes}
+		c := fit.ByDefault
 		if n := (id - 1) % 50; n > 0 {
-			r = fit.RunOf(nccl.Config{Cell: nccl.Cell{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)},
-				Channels: choices.Channels[n/6%9]}, o.Sizes)
+			c = nccl.Config{Cell: nccl.Cell{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)},
+				Channels: choices.Channels[n/6%9]}
 		}
-		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes,
-			Log: fmt.Sprintf("logs/%05d-%s.log", id, perfrun.Of(key, r).Name)}
-		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []perfrun.Start{perfrun.Of(key, r)}}},
+		start := perfrun.Of(key, fit.Plan{Sizes: o.Sizes}, []fit.Pass{slices.Repeat(fit.Pass{c}, len(o.Sizes))}, id)
+		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes, Log: fmt.Sprintf("logs/%05d-%s.log", id, start.Name)}
+		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []perfrun.Start{start}}},
 			{Begin: &run}, {End: &ending{id, End{Seconds: 6, Outcome: Measured}}}} {
 			if err := s.journal.write(l); err != nil {
 				tb.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, run.Log), []byte(logOf(key, r)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, run.Log), []byte(logOf(key, o.Sizes, c.Channels)), 0o644); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	return o
 }
 
-func logOf(key fit.Key, r fit.Run) string {
+func logOf(key fit.Key, sizes []uint64, channels int) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# nThread 1 nGpus %d minBytes 1024 maxBytes 1073741824 step: 2(factor)\n", key.Ranks)
 	fmt.Fprintf(&s, "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   "+
 		"algbw   busbw #wrong\n")
-	factor, channels := key.Coll.BusFactor(float64(key.Ranks)), 0
-	if r.Configs != nil {
-		channels = r.Configs[0].Channels
-	}
-	for i, b := range r.Sizes {
+	factor := key.Coll.BusFactor(float64(key.Ranks))
+	for i, b := range sizes {
 		for range 42 {
 			fmt.Fprintf(&s, "vm:1:1 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..31}\n",
 				b)

@@ -49,6 +49,9 @@ type Options struct {
 	Silence time.Duration // a run that prints nothing for so long is ended
 	Budget  time.Duration // for all runs together; 0: no limit
 
+	// Single is why a start measures one pass, in words; "": it measures several. The preflight may find a reason, too.
+	Single string
+
 	Proof int // so many runs of the default, and of the policy, come after the sweep
 
 	From *fit.Set // for DryRun: what was measured by hand, in place of a journal; nil: nothing
@@ -69,6 +72,8 @@ type Sweep struct {
 	cutShort        map[fit.Key]bool // what the rest of the budget was too short for
 	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
 	notOffered map[fit.Key]map[nccl.Cell]bool
+	channels   map[fit.Key]have // the most that a subject has
+	cycles     string           // the option of nccl-tests that repeats all sizes; empty: not known yet
 }
 
 // errBudget ends a sweep early; what was measured is kept.
@@ -85,8 +90,7 @@ func Open(o Options) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sweep{Options: o, journal: j, begun: time.Now(), concluded: map[fit.Key]bool{}, cutShort: map[fit.Key]bool{},
-		notOffered: map[fit.Key]map[nccl.Cell]bool{}}
+	s := newSweep(o, j)
 	killMarked(s.mark()) // what a killed tunefit has left
 	boundsNow := s.Bounds
 	for _, r := range j.runs {
@@ -102,6 +106,11 @@ func Open(o Options) (*Sweep, error) {
 		}
 	}
 	return s, nil
+}
+
+func newSweep(o Options, j *journal) *Sweep {
+	return &Sweep{Options: o, journal: j, begun: time.Now(), concluded: map[fit.Key]bool{}, cutShort: map[fit.Key]bool{},
+		notOffered: map[fit.Key]map[nccl.Cell]bool{}, channels: map[fit.Key]have{}}
 }
 
 // Close ends the use of the folder.
@@ -130,6 +139,9 @@ func (o *Options) processes() string {
 			text += ", since " + o.Shared
 		}
 		text += "; jobs start one a GPU, whose times may differ"
+	}
+	if o.Single != "" {
+		text += "; each measures one configuration at a size, since " + o.Single
 	}
 	if len(o.Bounds) > 0 {
 		text += "; under " + strings.Join(cli.Assignments(o.Bounds), " ") + ", which jobs have to have, too"
@@ -172,9 +184,11 @@ func (s *Sweep) within(ctx context.Context, do func(context.Context) error) erro
 
 func (s *Sweep) all(ctx context.Context) error {
 	// Prove goes on with a proof, which may be of a policy that has been edited since.
-	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind != Prove {
-		if err := s.batch(ctx, n-1); err != nil {
-			return err
+	for b, batch := range s.journal.batches {
+		if batch.Kind == Measure || batch.Kind == Verify {
+			if err := s.batch(ctx, b); err != nil {
+				return err
+			}
 		}
 	}
 	for _, key := range s.Keys {
@@ -185,6 +199,12 @@ func (s *Sweep) all(ctx context.Context) error {
 			}
 			if len(next.Starts) == 0 {
 				break
+			}
+			if !s.preflightPassed { // it may tell that a start measures one pass
+				if err := s.preflight(ctx); err != nil {
+					return err
+				}
+				continue
 			}
 			if err := s.journal.write(line{Batch: &next}); err != nil {
 				return err

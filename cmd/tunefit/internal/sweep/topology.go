@@ -27,12 +27,12 @@ const dumpScript = `export NCCL_TOPO_DUMP_FILE="$1/$node.xml" NCCL_TOPO_DUMP_FIL
 	`[ "${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${MPI_LOCALRANKID:-0}}}" != 0 ] || ` +
 	`NCCL_TOPO_DUMP_FILE_RANK=$((rank * $2)); shift 2; exec "$@"`
 
-// dumps reports whether a run has NCCL write what it found: the first one of a default, on all GPUs of its nodes. A run
+// dumps reports whether a run has NCCL write what it found: the first one of a subject, on all GPUs of its nodes. A run
 // on a part of them would show a machine that no job finds. If it fails, the next one does without.
 func (s *Sweep) dumps(r *Run) bool {
 	_, gpus := s.needs()
-	return r.kind == Measure && r.of.Policy == "" && r.of.Key.Ranks/r.of.Key.Nodes == gpus && !s.moreGPUs &&
-		len(s.journal.runsOf(r.of)) == 0
+	return r.kind == Measure && r.of.Key.Ranks/r.of.Key.Nodes == gpus && !s.moreGPUs &&
+		len(s.journal.of(r.of.Key).runs) == 0
 }
 
 // dumping is a program's command with what writes the topology.
