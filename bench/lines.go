@@ -257,7 +257,8 @@ type LogApart struct {
 
 func (e *LogApart) Error() string {
 	return fmt.Sprintf("%s: NCCL's log of %s without a time, as NCCL_DEBUG_FILE writes it (needed beside it: the "+
-		"output of that run, which lists the process; tunefit profile prints what a job without nccl-tests ran)", e.File,
+		"output of that run, which lists the process; tunefit profile prints what a job without nccl-tests ran)",
+		e.File,
 		e.Process)
 }
 

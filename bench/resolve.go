@@ -467,8 +467,8 @@ func (r *Result) ask() {
 			apart = m.value
 		case m.name == "RCCL_DDA_ENABLE" && m.value == "":
 			r.note(m.line, "RCCL's direct access is ready (ncclDdaIpcCommInit): it runs calls whatever NCCL_ALGO and "+
-				"a tuner say, so what ran is not known (measure with RCCL_DDA_ENABLE=0; if this run had it, give --with "+
-				"RCCL_DDA_ENABLE=0)")
+				"a tuner say, so what ran is not known (measure with RCCL_DDA_ENABLE=0; if this run had it, give "+
+				"--with RCCL_DDA_ENABLE=0)")
 			continue
 		case m.chose():
 			chosen = true

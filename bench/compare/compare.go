@@ -24,8 +24,8 @@ type Options struct {
 	// Alternating says that the runs of both sides were made in turns, in the order of the samples: the first of
 	// before, the first of after, the second of before ... It is not needed where logs hold the time of each start.
 	Alternating bool
-	// InStarts says that both sides were measured in passes of the same starts, in turns. Then each start is a pair, and
-	// what a whole start was slower by is the same for both sides.
+	// InStarts says that both sides were measured in passes of the same starts, in turns. Then each start is a pair,
+	// and what a whole start was slower by is the same for both sides.
 	InStarts bool
 }
 

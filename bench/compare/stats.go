@@ -14,8 +14,8 @@ const (
 	manyReps, trimmed = 8, 0.2
 	// leastNoise in ln(us) is what two repetitions differ by even where they look alike: nccl-tests prints few digits.
 	leastNoise = 0.002
-	// weightOfStarts is what the neighbours' noise counts where few starts have both sides: the median of six sizes' with
-	// two degrees of freedom each.
+	// weightOfStarts is what the neighbours' noise counts where few starts have both sides: the median of six sizes'
+	// with two degrees of freedom each.
 	weightOfStarts = 6
 	// neighbours is how many sizes on either side tell of the noise of a size. Fewer in all tell nothing.
 	neighbours = 3

@@ -136,8 +136,8 @@ func (j *Job) Log(name string, in io.Reader) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if len(d.byComm) == 0 && !found {
-		return fmt.Errorf("%s: no decision of the library is in it, nor a line of NCCL's log (needed: the log of a job "+
-			"with %s, or a job profile, whose first line is %q)", name, LogVariables, Head+"1")
+		return fmt.Errorf("%s: no decision of the library is in it, nor a line of NCCL's log (needed: the log of a "+
+			"job with %s, or a job profile, whose first line is %q)", name, LogVariables, Head+"1")
 	}
 	j.decisions(d)
 	return nil
@@ -158,7 +158,7 @@ func processOf(before []byte) (p process) {
 //
 //	comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
 //	ncclCommInitRank comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x6f3a - Init START
-//	AllReduce: opCount 1 sendbuff 0x7f recvbuff 0x7f count 1 datatype 7 op 0 root 0 comm 0x55d0 [nranks=16] stream 0x55
+//	AllReduce: opCount 1 sendbuff 0x7f recvbuff 0x7f count 1 datatype 7 op 0 root 0 comm 0x55 [nranks=16] stream 0x5
 func (j *Job) logLine(of process, message []byte) {
 	l := &j.log
 	l.ours = l.ours || bytes.Contains(message, []byte(record.Prefix))
@@ -166,7 +166,8 @@ func (j *Job) logLine(of process, message []byte) {
 	if name, value, ok := bytes.Cut(message, []byte(" set by environment to ")); ok {
 		const most = 8 // processes may differ
 		name, set := string(name), fmt.Sprintf("%s=%s", name, bytes.TrimRight(value, ". \r"))
-		if (name == "NCCL_ALGO" || name == "NCCL_PROTO") && !slices.Contains(l.Variables, set) && len(l.Variables) < most {
+		if (name == "NCCL_ALGO" || name == "NCCL_PROTO") && !slices.Contains(l.Variables, set) &&
+			len(l.Variables) < most {
 			l.Variables = append(l.Variables, set)
 		}
 		return
@@ -341,12 +342,12 @@ func (j *Job) addLog(p *Profile, add func(e Entry, ofOneRank float64)) {
 		}
 	}
 	if untold > 0 {
-		p.note("of %d kinds of calls the log does not tell what ran (needed: TUNING in NCCL_DEBUG_SUBSYS, and the log of "+
-			"the first rank)", untold)
+		p.note("of %d kinds of calls the log does not tell what ran (needed: TUNING in NCCL_DEBUG_SUBSYS, and the log "+
+			"of the first rank)", untold)
 	}
 	if j.log.unknown > 0 {
-		p.note("%d calls are left out: the log does not tell the ranks of their communicator (needed: INIT and COLL in "+
-			"NCCL_DEBUG_SUBSYS)", j.log.unknown)
+		p.note("%d calls are left out: the log does not tell the ranks of their communicator (needed: INIT and COLL "+
+			"in NCCL_DEBUG_SUBSYS)", j.log.unknown)
 	}
 	if j.log.Direct {
 		p.note("RCCL's direct access (DDA) was ready: no log has the calls that it runs, and no tuner is asked about " +

@@ -49,7 +49,8 @@ type searchSystem struct {
 	cpu      *topo.CPU // the first one
 	crossNIC topo.Toggle
 
-	netOrder map[[2]int][]int // answers of selectNets, by its arguments; without them an NVL72 takes eight times as long
+	// netOrder are answers of selectNets, by its arguments; without them an NVL72 takes eight times as long.
+	netOrder map[[2]int][]int
 }
 
 type searchNode struct {

@@ -47,8 +47,8 @@ type Run struct {
 	Comm   string    `json:"comm"`
 	Began  time.Time `json:"began"`
 	Blocks []Block   `json:"blocks"` // in order
-	// Made is how many steps each arm of each factor has made, also those that no block counts. Without it, those of the
-	// blocks are all.
+	// Made is how many steps each arm of each factor has made, also those that no block counts. Without it, those of
+	// the blocks are all.
 	Made [][]float64 `json:"made,omitempty"`
 }
 

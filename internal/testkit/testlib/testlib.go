@@ -43,7 +43,8 @@ func CleanEnvironment() {
 
 // foreign are beginnings of their names. NCCLX has a variable of its own; torchrun's begin with RANK and the like.
 var foreign = []string{"NCCL", "RCCL_", "CUDA_VISIBLE_DEVICES", "FAKEPERF_", "TUNEFIT_", "SLURM", "SBATCH_", "SALLOC_",
-	"SRUN_", "SQUEUE_", "SINFO_", "OMPI_", "PMIX_", "PMI_", "TORCHELASTIC_", "MASTER_", "RANK", "LOCAL_RANK", "WORLD_SIZE",
+	"SRUN_", "SQUEUE_", "SINFO_", "OMPI_", "PMIX_", "PMI_", "TORCHELASTIC_", "MASTER_", "RANK", "LOCAL_RANK",
+	"WORLD_SIZE",
 	"LOCAL_WORLD_SIZE", "ETCDCTL_"}
 
 // Run builds both, unless they are there, and runs a package's tests in a clean environment.

@@ -48,7 +48,8 @@ func (r *reading) next(file string) {
 // at shows that the file has been read to a place.
 func (r *reading) at(position int64) {
 	r.Show(cli.Step{Done: r.done, Of: r.files, Unit: "files",
-		Share: float64(r.before+min(position, r.size)) / float64(max(1, r.bytes)), Now: "reading " + filepath.Base(r.file)})
+		Share: float64(r.before+min(position, r.size)) / float64(max(1, r.bytes)),
+		Now:   "reading " + filepath.Base(r.file)})
 }
 
 // within returns a writer for what is read of the file, which shows how far that is.

@@ -163,8 +163,8 @@ left out. To try that again, start it by hand and give its new log.`,
 	cli.Duration(flags, &f.budget, "budget", 0,
 		"for all runs together, as 2h; part of it is kept for the verification (default: no limit)")
 	flags.Var(&f.prove, "prove",
-		"then validate: run the default and the policy this many times in turns, in three starts or more, compare them, "+
-			"and name runs that collapsed")
+		"then validate: run the default and the policy this many times in turns, in three starts or more, compare "+
+			"them, and name runs that collapsed")
 	flags.Lookup("prove").NoOptDefVal = "15"
 	flags.StringVar(&f.policy, "policy", "",
 		"with --prove: the policy to validate (default: policy.csv of the directory, edited or not)")

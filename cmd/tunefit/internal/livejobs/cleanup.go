@@ -96,7 +96,8 @@ func (f *Cleanup) write(w io.Writer, p *cleaned) {
 	case p.Note != "":
 		fmt.Fprintf(w, "%s: %s\n", p.Rendezvous, p.Note)
 	default:
-		fmt.Fprintf(w, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous, wording.Plural(p.Records, "record"),
+		fmt.Fprintf(w, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous,
+			wording.Plural(p.Records, "record"),
 			wording.Plural(p.removedComms, "communicator"), wording.Plural(p.Versions, "version"), f.removed(),
 			wording.Plural(p.Live, "communicator")+wording.Verb(p.Live, " lives", " live"))
 	}

@@ -44,8 +44,8 @@ func (f *Push) warnings(file watchedFile, text []byte) (warnings []string, simul
 	}
 	if measured != nil {
 		if here := localenv.ThisMachine(os.Getenv).Here; here != nil && here.Fingerprint != measured.Fingerprint {
-			warnings = append(warnings, fmt.Sprintf("%s: warning: it was measured on another kind of machine (%s) than "+
-				"this one (%s)", file.path, measured.Summary, here.Summary))
+			warnings = append(warnings, fmt.Sprintf("%s: warning: it was measured on another kind of machine (%s) "+
+				"than this one (%s)", file.path, measured.Summary, here.Summary))
 		}
 	}
 	return warnings, simulated

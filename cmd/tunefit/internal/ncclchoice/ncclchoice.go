@@ -317,8 +317,9 @@ func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error
 
 // Usages of --nccl.
 var (
-	InstalledUsage = fmt.Sprintf("release of NCCL, as 2.28.9 (default: the one that is installed, else %s)", nccl.Newest)
-	NCCLUsage      = fmt.Sprintf("release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model "+
+	InstalledUsage = fmt.Sprintf("release of NCCL, as 2.28.9 (default: the one that is installed, else %s)",
+		nccl.Newest)
+	NCCLUsage = fmt.Sprintf("release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model "+
 		"says it was measured with, else the installed one, else %s)", nccl.Newest)
 )
 

@@ -83,7 +83,8 @@ func passOf(key fit.Key, sizes []uint64, p fit.Pass) (pass Pass) {
 		case open && pass.Rows[len(pass.Rows)-1].Config == c:
 			pass.Rows[len(pass.Rows)-1].Bytes.Max = b
 		default:
-			pass.Rows = append(pass.Rows, fit.Row{Key: key, Config: c, Bytes: nccl.Range{Min: b - min(b, trimmed), Max: b}})
+			pass.Rows = append(pass.Rows, fit.Row{Key: key, Config: c,
+				Bytes: nccl.Range{Min: b - min(b, trimmed), Max: b}})
 			open = true
 		}
 	}

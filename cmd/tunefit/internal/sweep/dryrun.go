@@ -107,8 +107,9 @@ func DryRun(w io.Writer, o Options) (err error) {
 // estimate says about how long a sweep takes.
 func (s *Sweep) estimate(out *strings.Builder) {
 	pass := s.assumedPass()
-	fmt.Fprintf(out, "# a start is taken to last %v, %v more for each rank, and each pass over %s %v; the sweep goes by "+
-		"what they last\n", assumedStart, assumedRank, wording.Plural(len(s.Sizes), "size"), pass.Round(time.Second/10))
+	fmt.Fprintf(out, "# a start is taken to last %v, %v more for each rank, and each pass over %s %v; the sweep goes "+
+		"by what they last\n", assumedStart, assumedRank, wording.Plural(len(s.Sizes), "size"),
+		pass.Round(time.Second/10))
 	tw := cli.NewTable(out)
 	tw.Row("#", "starts, about", "passes", "time", "GPU hours", "how")
 	var total time.Duration

@@ -66,8 +66,8 @@ type Run struct {
 	of    *perfrun.Start
 	kind  Kind          // of its batch
 	found *bench.Result // what its log says; nil: nothing
-	// loaded are RCCL's times of the default with the library. It chooses otherwise with any tuner, so nothing is learnt
-	// from them.
+	// loaded are RCCL's times of the default with the library. It chooses otherwise with any tuner, so nothing is
+	// learnt from them.
 	loaded []bench.Sample
 	// instead are configurations in whose place something else ran.
 	instead map[nccl.Config]bool

@@ -75,7 +75,7 @@ func outside(ended error, text []byte) string {
 		status, ok := exit.Sys().(syscall.WaitStatus)
 		if ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT,
 			syscall.SIGHUP, syscall.SIGXCPU}, status.Signal()) {
-			return fmt.Sprintf("the command was ended from outside, by signal %d (%s)", status.Signal(), status.Signal())
+			return fmt.Sprintf("the command was ended from outside, by signal %d (%[1]s)", status.Signal())
 		}
 	}
 	if line := fromOutside.Find(text); line != nil {
@@ -144,8 +144,9 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 		return "", ""
 	case slices.ContainsFunc(r.decided(), func(p perfrun.Pass) bool { return p.Policy != "" }) &&
 		len(found.Samples) > 0 && !bytes.Contains(text, []byte(record.Prefix+"pass ")):
-		return fmt.Sprintf("the tuner library does not know %s: it is of another release than tunefit (%s)", tuner.EnvPasses,
-			cmp.Or(tunerOf(found), "it does not tell which")+", tunefit is "+tuner.Release), "--plugin names the library"
+		return fmt.Sprintf("the tuner library does not know %s: it is of another release than tunefit (%s)",
+				tuner.EnvPasses, cmp.Or(tunerOf(found), "it does not tell which")+", tunefit is "+tuner.Release),
+			"--plugin names the library"
 	}
 	i := slices.IndexFunc(found.Samples, func(m bench.Sample) bool {
 		pass := r.passes()[max(0, m.Pass-1)]
@@ -260,7 +261,8 @@ func (r *Run) cells() *cells {
 func (r *Run) count() *cells {
 	c := &cells{of: r.Outcome, measured: map[place]bool{}}
 	passes := r.passes()
-	times, most := map[place]int{}, 0 // nccl-tests measures in place, too: a row that lacks that broke off, or was wrong
+	// nccl-tests measures in place, too: a row that lacks that broke off, or was wrong.
+	times, most := map[place]int{}, 0
 	if r.found != nil {
 		for i := range r.found.Samples {
 			m := &r.found.Samples[i]
@@ -307,7 +309,8 @@ func (r *Run) count() *cells {
 
 // lacks reports whether a log says that NCCL does not have a cell here.
 func (r *Run) lacks(cell nccl.Cell) bool {
-	return r.found != nil && slices.ContainsFunc(r.found.NotOffered, func(m bench.Sample) bool { return m.Cell == cell })
+	return r.found != nil && slices.ContainsFunc(r.found.NotOffered,
+		func(m bench.Sample) bool { return m.Cell == cell })
 }
 
 // left returns the sizes of each pass of a start that no run has measured. Nothing is left of a configuration that was

@@ -57,7 +57,8 @@ func (s *Sweep) together(passes []fit.Pass, single, isRCCL bool) (starts [][]fit
 		def := slices.DeleteFunc(slices.Clone(passes), func(p fit.Pass) bool { return !byDefault(p) })
 		rest := slices.DeleteFunc(slices.Clone(passes), byDefault)
 		half := (len(def) + 1) / 2
-		return slices.DeleteFunc([][]fit.Pass{def[:half], rest, def[half:]}, func(p []fit.Pass) bool { return len(p) == 0 })
+		return slices.DeleteFunc([][]fit.Pass{def[:half], rest, def[half:]},
+			func(p []fit.Pass) bool { return len(p) == 0 })
 	}
 	for i := range passes {
 		if single || i == 0 {

@@ -124,8 +124,8 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	answered, problems, most := readPreflight(string(text), gpus)
 	s.moreGPUs = most > gpus
 	if i := slices.IndexFunc(answered, launch.IsStray); i >= 0 {
-		problems = append(problems, fmt.Sprintf("ranks were started on %s, where tunefit runs, and it is no node of the "+
-			"allocation, job %s (--launch slurm uses its nodes)", answered[i], launch.Allocation()))
+		problems = append(problems, fmt.Sprintf("ranks were started on %s, where tunefit runs, and it is no node of "+
+			"the allocation, job %s (--launch slurm uses its nodes)", answered[i], launch.Allocation()))
 	}
 	if text := s.unreached(ended, text, nodes, answered); text != "" {
 		problems = append(problems, text)

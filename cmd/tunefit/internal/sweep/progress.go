@@ -93,8 +93,9 @@ func (s *Sweep) conclude(key fit.Key) {
 	name := key.String()
 	s.concluded[key] = true
 	if slices.ContainsFunc(s.journal.of(key).runs, func(r *Run) bool { return r.direct }) {
-		s.Say("%s: RCCL's direct access (DDA) may have run what was measured: it asks no tuner, and NCCL_ALGO does not "+
-			"count (RCCL_DDA_ENABLE=0, for the sweep and for jobs, lets a policy decide; measure which is faster)", name)
+		s.Say("%s: RCCL's direct access (DDA) may have run what was measured: it asks no tuner, and NCCL_ALGO does "+
+			"not count (RCCL_DDA_ENABLE=0, for the sweep and for jobs, lets a policy decide; measure which is faster)",
+			name)
 	}
 	if reason := s.whyNotMeasured(key); reason != "" {
 		s.Say("%s is left to NCCL, since no gain can be told without its default: %s", name, reason)

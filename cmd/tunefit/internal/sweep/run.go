@@ -60,7 +60,8 @@ func (s *Sweep) finish(ctx context.Context, b, i int) error {
 			}
 		} else if c, ok := subject.suspect(start); ok {
 			alone := fit.Plan{Sizes: start.Sizes}
-			if err := s.add(ctx, batch.Kind, start.Key, alone, slices.Repeat(fit.Pass{c}, len(start.Sizes))); err != nil {
+			of := slices.Repeat(fit.Pass{c}, len(start.Sizes))
+			if err := s.add(ctx, batch.Kind, start.Key, alone, of); err != nil {
 				return err
 			}
 			continue

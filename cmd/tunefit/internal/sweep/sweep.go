@@ -109,7 +109,8 @@ func Open(o Options) (*Sweep, error) {
 }
 
 func newSweep(o Options, j *journal) *Sweep {
-	return &Sweep{Options: o, journal: j, begun: time.Now(), concluded: map[fit.Key]bool{}, cutShort: map[fit.Key]bool{},
+	return &Sweep{Options: o, journal: j, begun: time.Now(), concluded: map[fit.Key]bool{},
+		cutShort:   map[fit.Key]bool{},
 		notOffered: map[fit.Key]map[nccl.Cell]bool{}, channels: map[fit.Key]have{}}
 }
 
