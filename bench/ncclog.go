@@ -31,8 +31,9 @@ type tuningLog struct {
 	calls map[logKey]*votes
 	// decided is what our tuner asked for, by the bytes of all ranks.
 	decided map[logKey]nccl.Config
-	// missing is what a pass asked for and NCCL does not have there.
-	missing map[logKey]nccl.Config
+	// asked is what a pass asked for. NCCL may keep its own channels, or not have it there at all: then it is missing.
+	asked   map[logKey]nccl.Config
+	missing map[logKey]bool
 	// pass is the one that each process is in.
 	pass map[string]int
 	// offered is what NCCL has for collectives, as our tuner says.
@@ -49,7 +50,7 @@ type tuningLog struct {
 
 func newTuningLog() tuningLog {
 	return tuningLog{calls: map[logKey]*votes{}, decided: map[logKey]nccl.Config{},
-		missing: map[logKey]nccl.Config{}, pass: map[string]int{},
+		asked: map[logKey]nccl.Config{}, missing: map[logKey]bool{}, pass: map[string]int{},
 		offered: map[nccl.Coll]map[nccl.Cell]bool{}, pending: map[string]logKey{}}
 }
 
@@ -67,12 +68,12 @@ func (t *tuningLog) of(op operation, bytes uint64, pass int) logKey {
 // missingCells is what passes asked for and NCCL had nowhere.
 func (t *tuningLog) missingCells() map[nccl.Coll]map[nccl.Cell]bool {
 	all := map[nccl.Coll]map[nccl.Cell]bool{}
-	for key, c := range t.missing {
+	for key := range t.missing {
 		coll := collByName[string(key.op)]
 		if all[coll] == nil {
 			all[coll] = map[nccl.Cell]bool{}
 		}
-		all[coll][c.Cell] = true
+		all[coll][t.asked[key].Cell] = true
 	}
 	for key, c := range t.decided {
 		delete(all[collByName[string(key.op)]], c.Cell)
@@ -82,8 +83,8 @@ func (t *tuningLog) missingCells() map[nccl.Coll]map[nccl.Cell]bool {
 
 // byDefault reports whether our tuner left a size of a pass to NCCL.
 func (t *tuningLog) byDefault(key logKey) bool {
-	asked, decided := t.decided[key]
-	return key.pass > 0 && decided && asked == noLabel && t.missing[key] == (nccl.Config{})
+	choice, decided := t.decided[key]
+	return key.pass > 0 && decided && choice == noLabel && !t.missing[key]
 }
 
 // read takes a line's message.
@@ -169,8 +170,10 @@ func (t *tuningLog) decide(d *record.Decision) {
 		l = noLabel // a row that leaves the algorithm to NCCL
 	}
 	key := logKey{operation(d.Coll.String()), d.Bytes, d.Pass}
-	if t.decided[key] = l; d.Pass > 0 && d.Asks.Known() && !d.Available {
-		t.missing[key] = d.Asks
+	if t.decided[key] = l; d.Pass > 0 && d.Asks.Known() {
+		if t.asked[key] = d.Asks; !d.Available {
+			t.missing[key] = true
+		}
 	}
 }
 

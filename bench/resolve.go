@@ -133,7 +133,7 @@ func (u *testRun) finish(r *Result) {
 		}
 		key := u.log.of(op, row.Bytes, row.Pass)
 		missing := "" // of a pass
-		if _, is := u.log.missing[key]; is {
+		if u.log.missing[key] {
 			missing = rejectNotOffered
 		}
 		if reason := cmp.Or(row.reason, unusable, missing); reason != "" {
@@ -359,7 +359,7 @@ func (u *testRun) request(coll nccl.Coll, comm nccl.Comm, r *Result) *request {
 func (a *request) at(size uint64, pass int) (l nccl.Config, ok bool) {
 	l = a.sample.Config
 	key := a.log.of(operation(a.sample.Coll.String()), size, pass)
-	if l, missing := a.log.missing[key]; missing {
+	if l, asked := a.log.asked[key]; asked {
 		return l, true
 	}
 	d, decided := a.log.decided[key]

@@ -22,7 +22,7 @@ func TestSweepByHand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two whole sweeps")
 	}
-	args := []string{"--coll", "allreduce", "--comm", "1x8,2x8,4x8", "--sizes", "64K-16M", "--algos",
+	args := []string{"--coll", "allreduce,allgather", "--comm", "1x8,2x8,4x8", "--sizes", "64K-16M", "--algos",
 		"ring,tree,collnet_chain", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks}
 	c := newCluster(t)
 	c.env = []string{"FAKEPERF_NOISE=0"} // simulated: the real grid ends at two nodes
