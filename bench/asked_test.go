@@ -61,6 +61,11 @@ func TestAskedInVain(t *testing.T) {
 		"left to NCCL": {named, decides("choice=ring/ll"), askedRow + askedEnd, 0, SelectionForced, nil},
 		"left to NCCL and told": {named, decides("choice=ring/ll") + ran("RING proto LL channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionOwnChannels, nil},
+		"left to NCCL in a pass": {mixed, "host:1:1 [0] NCCL INFO TUNER/Go: pass n=1 of=1 policy=x.csv version=1\n" +
+			decides("pass=1 asks=ring/ll/32 available=yes choice=ring/ll") + ran("RING proto LL channel{Lo..Hi}={0..31}"),
+			askedRow + askedEnd, 32, SelectionOwnChannels, mib(1, 2, 4)},
+		"more than there are": {named, "host:1:1 [0] NCCL INFO 8 coll channels, 8 collnet channels, 16 nvls channels, 8 p2p\n" +
+			decides("choice=ring/ll channels=32"), askedRow + askedEnd, 8, SelectionForced, mib(1, 2, 4)},
 		"another ran": {named, decides("choice=ring/ll channels=32") + ran("RING proto SIMPLE channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionForced, mib(1, 2, 4)},
 		"fewer ran": {named, decides("choice=ring/ll channels=32") + ran("RING proto LL channel{Lo..Hi}={0..7}"),

@@ -145,8 +145,9 @@ func (r *Result) asked(v variables, op operation) nccl.Config {
 }
 
 // ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
-// those asked for: NCCL uses fewer at small sizes, and a policy cannot change that. Their number is NCCL's own where
-// our tuner left it to NCCL, or asked for more than NCCL chose in a release that only lets a tuner lower them.
+// those asked for, as far as the communicator has them: NCCL uses fewer at small sizes, and a policy cannot change
+// that. Their number is NCCL's own where our tuner left it to NCCL, or asked for more than NCCL chose in a release that
+// only lets a tuner lower them.
 func (u *testRun) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found bool) {
 	asked, decided := u.log.decided[key]
 	c, agreed, found = u.log.ran(key, scale)
@@ -163,7 +164,7 @@ func (u *testRun) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, fou
 	default:
 		c = asked
 	}
-	return c, own, agreed, true
+	return u.log.most.Cap(c), own, agreed, true
 }
 
 // label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint

@@ -43,6 +43,7 @@ type tuningLog struct {
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
 	direct    bool // RCCL's direct access is ready: it runs calls whatever algorithm is asked for
 	sharesMem bool // GPUs of a node meet in the host's memory
+	most      MostChannels
 	perRank   bool // lines of the form that counts one rank's bytes (2.24 on)
 	// obeyed and refused count decisions of our tuner: for a configuration of its own, or for NCCL's choice.
 	obeyed, refused int
@@ -96,6 +97,7 @@ func (t *tuningLog) byDefault(key logKey) bool {
 //	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
 //	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
 //	Channel 00 : 0[0] -> 1[1] via SHM/direct
+//	24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer
 //	TUNER/Go: ...                                                       (package record)
 //	TUNER/CsvTuner: Applied config for allreduce, bytes=1024: algo=tree, proto=ll, channels=8  (built into RCCL)
 func (t *tuningLog) read(process string, message []byte) {
@@ -136,6 +138,10 @@ func (t *tuningLog) read(process string, message []byte) {
 		t.direct = true
 	case bytes.Contains(message, []byte(" via SHM/")):
 		t.sharesMem = true
+	case t.most == MostChannels{} && bytes.Contains(message, []byte(" coll channels, ")):
+		if m := channelsLine.FindSubmatch(message); m != nil {
+			t.most = MostChannels{atoi(m[1]), atoi(m[2])}
+		}
 	case bytes.Contains(message, []byte("Best tuning {")):
 		key, ok := t.pending[process]
 		if !ok {
@@ -159,6 +165,28 @@ func (t *tuningLog) read(process string, message []byte) {
 
 var builtInLine = regexp.MustCompile(
 	`TUNER/CsvTuner: Applied config for (\w+), bytes=([0-9]+): algo=(\w+), proto=(\w+), channels=(-?[0-9]+)`)
+
+var channelsLine = regexp.MustCompile(
+	`\b([0-9]{1,3}) coll channels, (?:[0-9]+ collnet channels, )?([0-9]{1,3}) nvls channels`)
+
+// MostChannels are the most that a communicator has, as NCCL's log says; 0: it does not.
+type MostChannels struct{ others, nvls int }
+
+// Of returns the most for an algorithm; 0: not known.
+func (m MostChannels) Of(a nccl.Algo) int {
+	if nccl.CountsNVLSChannels(a) {
+		return m.nvls
+	}
+	return m.others
+}
+
+// Cap lowers a count of channels to what the communicator has.
+func (m MostChannels) Cap(c nccl.Config) nccl.Config {
+	if most := m.Of(c.Algo); most > 0 {
+		c.Channels = min(c.Channels, most)
+	}
+	return c
+}
 
 // decide takes what our tuner, or RCCL's own, decided. It names the channels that were asked for, if any were.
 func (t *tuningLog) decide(d *record.Decision) {

@@ -57,6 +57,7 @@ func (u *testRun) withoutTuner(r *Result, op operation, setup *Setup) ([]claim, 
 // finish turns the rows of a run into samples.
 func (u *testRun) finish(r *Result) {
 	u.variables = u.variables.with(r.opts.With)
+	r.MostChannels = u.log.most
 	brokeOff := false
 	if f := &u.metadata.failure; f.found(len(u.rows)) && !u.footer {
 		brokeOff = true

@@ -97,6 +97,8 @@ type Result struct {
 	// NotOffered is what NCCL does not have, by its log and our library's: samples without a size, channels and a time.
 	// Runs may have measured it nevertheless, with NCCL_ALGO or NCCL_PROTO.
 	NotOffered []Sample
+	// MostChannels is what the communicator of the last run has.
+	MostChannels MostChannels
 	// Failure is what a log says of a run that did not come to its end.
 	Failure string
 	// Labels counts the samples by where the most trusted part of their

@@ -93,7 +93,7 @@ func (s *Sweep) bound(space *fit.Space, group *fit.Group) {
 		}
 	}
 	for _, f := range space.Families {
-		if most := s.limit(space.Key, f.Algo); most > 0 {
+		if most := s.channels[space.Key].Of(f.Algo); most > 0 {
 			space.Limit(f.Algo, most)
 		}
 		kinds := []string{"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS"}
@@ -107,15 +107,6 @@ func (s *Sweep) bound(space *fit.Space, group *fit.Group) {
 			}
 		}
 	}
-}
-
-// limit is the most channels that a machine has for an algorithm, as NCCL's log of the subject's first runs says; 0: it
-// does not.
-func (s *Sweep) limit(key fit.Key, a nccl.Algo) int {
-	if nccl.CountsNVLSChannels(a) {
-		return s.channels[key].nvls
-	}
-	return s.channels[key].others
 }
 
 // fresh are counts of channels that a person has added since the subject's batches were planned.

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -45,27 +43,18 @@ func (s *Sweep) read(r *Run) (text []byte) {
 		s.notOffered[key][m.Cell] = true
 	}
 	r.found = found
-	s.sort(r, text)
+	s.sort(r)
 	if r.unlike = s.unlike(r); r.unlike != "" {
 		r.found = nil
 	}
 	return text
 }
 
-// channelsLine is NCCL's log of what a communicator has.
-var channelsLine = regexp.MustCompile(
-	`\b([0-9]{1,3}) coll channels, (?:[0-9]+ collnet channels, )?([0-9]{1,3}) nvls channels`)
-
-// have are the most channels of a subject; 0: not known.
-type have struct{ others, nvls int }
-
 // sort keeps of a run's times what was asked for. A count beyond what the machine has is what it has.
-func (s *Sweep) sort(r *Run, text []byte) {
+func (s *Sweep) sort(r *Run) {
 	key, passes := r.of.Key, r.passes()
-	if m := channelsLine.FindSubmatch(text); m != nil {
-		others, _ := strconv.Atoi(string(m[1]))
-		nvls, _ := strconv.Atoi(string(m[2]))
-		s.channels[key] = have{others, nvls}
+	if r.found.MostChannels != (bench.MostChannels{}) {
+		s.channels[key] = r.found.MostChannels
 	}
 	r.instead = map[nccl.Config]bool{}
 	for i := range r.found.Samples { // a policy without a row for a size leaves it to NCCL, which its log does not tell
@@ -94,9 +83,7 @@ func (s *Sweep) sort(r *Run, text []byte) {
 	})
 	for _, all := range [][]bench.Sample{r.found.Samples, r.found.Failed} {
 		for i := range all {
-			if most := s.limit(key, all[i].Algo); most > 0 {
-				all[i].Channels = min(all[i].Channels, most)
-			}
+			all[i].Config = s.channels[key].Cap(all[i].Config)
 		}
 	}
 }
@@ -224,10 +211,7 @@ func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 		}
 		for at := range r.cells().measured {
 			if c := r.at(at.pass, at.bytes); c != fit.ByDefault {
-				if most := s.limit(key, c.Algo); most > 0 {
-					c.Channels = min(c.Channels, most)
-				}
-				asked[fit.Request{Config: c, Bytes: at.bytes}] = true
+				asked[fit.Request{Config: s.channels[key].Cap(c), Bytes: at.bytes}] = true
 			}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
@@ -72,8 +73,8 @@ type Sweep struct {
 	cutShort        map[fit.Key]bool // what the rest of the budget was too short for
 	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
 	notOffered map[fit.Key]map[nccl.Cell]bool
-	channels   map[fit.Key]have // the most that a subject has
-	cycles     string           // the option of nccl-tests that repeats all sizes; empty: not known yet
+	channels   map[fit.Key]bench.MostChannels // of each subject, as NCCL's log of its runs says
+	cycles     string                         // the option of nccl-tests that repeats all sizes; empty: not known yet
 }
 
 // errBudget ends a sweep early; what was measured is kept.
@@ -111,7 +112,7 @@ func Open(o Options) (*Sweep, error) {
 func newSweep(o Options, j *journal) *Sweep {
 	return &Sweep{Options: o, journal: j, begun: time.Now(), concluded: map[fit.Key]bool{},
 		cutShort:   map[fit.Key]bool{},
-		notOffered: map[fit.Key]map[nccl.Cell]bool{}, channels: map[fit.Key]have{}}
+		notOffered: map[fit.Key]map[nccl.Cell]bool{}, channels: map[fit.Key]bench.MostChannels{}}
 }
 
 // Close ends the use of the folder.
