@@ -296,8 +296,8 @@ func (d *doctor) rcclFindings(lib *host.Library, what string) (found []Finding) 
 	if isRCCL(lib) && nccl.Version(lib.NCCL) >= withDirectAccess && d.env.Get("RCCL_DDA_ENABLE") != "0" {
 		found = append(found, noted("if the policy is to decide these, set RCCL_DDA_ENABLE=0, and measure so",
 			"%s: builds since May 2026 run AllReduce, AllGather and ReduceScatter on one node of 8 ranks, a process "+
-				"each, by direct access (DDA), up to RCCL_DDA_THRESHOLD (64 MiB): no tuner is asked, and NCCL_ALGO does "+
-				"not count", what))
+				"each, by direct access (DDA), up to RCCL_DDA_THRESHOLD (64 MiB): no tuner is asked, and NCCL_ALGO "+
+				"does not count", what))
 	}
 	msccl, plusplus := d.env.Get("RCCL_MSCCL_ENABLE"), d.env.Get("RCCL_MSCCLPP_ENABLE")
 	if lib.MSCCL && (msccl != "0" || plusplus != "0") {
