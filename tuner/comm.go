@@ -253,7 +253,7 @@ func (c *Comm) Hits() []atomic.Uint64 { return c.inForce().counts.Hits() }
 // Decide answers one query; see policy.EngineView.Decide. decider is the index of Hits by which such calls are counted.
 func (c *Comm) Decide(q policy.Query) (d policy.Decision, decider int) {
 	if c.passes != nil {
-		c.passes.follow(q.Call)
+		c.passes.follow(q)
 	}
 	s := c.inForce()
 	a := s.view.Decide(q)

@@ -2,6 +2,7 @@ package tuner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -93,8 +94,10 @@ func (p *passes) log(q policy.Query, a policy.Answer) {
 }
 
 // follow begins the next pass if a call is its first. It sees each call whose bytes are not those of the call before.
-func (p *passes) follow(c nccl.Call) {
-	if p.asked && c.Coll != p.last.Coll {
+// NCCL runs nothing after a query in which it has nothing available.
+func (p *passes) follow(q policy.Query) {
+	c, has := q.Call, slices.ContainsFunc(q.Costs.Micros, func(us float32) bool { return us >= 0 })
+	if !has || p.asked && c.Coll != p.last.Coll {
 		return
 	}
 	if fewer := p.asked && c.Bytes < p.last.Bytes; fewer && p.n <= len(p.of) {

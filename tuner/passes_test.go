@@ -121,6 +121,20 @@ func TestPassesOfOneCollective(t *testing.T) {
 	}
 }
 
+// A query in which NCCL has nothing available begins no pass.
+func TestPassesWithNothingAvailable(t *testing.T) {
+	c, err := New(env(EnvPasses, plan(t, "a.csv", "b.csv"))).Open(eightRanks, new(recorder).log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	channelsOf(c, sizes(4096, 1024, 2048)...) // the first pass
+	nothing := nccl.Costs{Micros: slices.Repeat([]float32{nccl.Unavailable}, 6), NumProto: nccl.NumProtos}
+	c.Decide(policy.Query{Call: sizes(8)[0], PipeOps: 1, Costs: nothing})
+	if got := channelsOf(c, sizes(2048, 1024)...); !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("channels %v", got)
+	}
+}
+
 // A model completes each pass but the default.
 func TestPassesWithAModel(t *testing.T) {
 	file := plan(t, "default", "c.csv")
