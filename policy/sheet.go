@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Sheet is the text of a policy file by rows and fields, for tools that quote it. It does not change.
@@ -16,7 +17,7 @@ type Sheet struct {
 }
 
 type sheetRow struct {
-	comments string // the lines before it
+	comments []byte // the lines before it
 	text     string
 	fields   []string
 }
@@ -40,7 +41,7 @@ func ReadSheet(text []byte) (*Sheet, error) {
 		after := int(in.InputOffset())
 		lines := bytes.SplitAfter(text[start:after], []byte("\n")) // comments and empty lines come first
 		if first != r.headerLine && !blank(fields) {
-			s.rows[first] = sheetRow{string(bytes.Join(lines[:first-line], nil)),
+			s.rows[first] = sheetRow{bytes.Join(lines[:first-line], nil),
 				string(bytes.Join(lines[first-line:], nil)), fields}
 		}
 		line, start = line+len(lines)-1, after
@@ -50,8 +51,8 @@ func ReadSheet(text []byte) (*Sheet, error) {
 // Row returns the text of the row that begins on a line, counted from 1; "" if none does.
 func (s *Sheet) Row(line int) string { return s.rows[line].text }
 
-// Comments returns the lines between a row and the one before it: comments and empty lines.
-func (s *Sheet) Comments(line int) string { return s.rows[line].comments }
+// Remarks returns what the comments between a row and the one before it say.
+func (s *Sheet) Remarks(line int) nccl.Remarks { return nccl.ReadRemarks(s.rows[line].comments) }
 
 // ColumnNumber returns which column of the file has that name, from 1; 0: none.
 func (s *Sheet) ColumnNumber(name string) int {

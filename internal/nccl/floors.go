@@ -2,8 +2,6 @@ package nccl
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -47,22 +45,4 @@ func (f Floors) String() string {
 		}
 	}
 	return strings.Join(set, " and ")
-}
-
-// Comment is the line of a policy file that says what the next row needs.
-func (f Floors) Comment() string {
-	return fmt.Sprintf("# needs %s in the job: so many channels were measured only with that", f)
-}
-
-var floorComment = regexp.MustCompile(
-	`(?m)^[ \t]*#[ \t]*needs (?:NCCL_MIN_NCHANNELS=([0-9]{1,3})|NCCL_MIN_CTAS=([0-9]{1,3})) in the job`)
-
-// ReadFloors returns what the comments of a policy file say that its rows need.
-func ReadFloors(policy []byte) (f Floors) {
-	for _, m := range floorComment.FindAllSubmatch(policy, -1) {
-		channels, _ := strconv.Atoi(string(m[1])) // 0 where it is the other
-		ctas, _ := strconv.Atoi(string(m[2]))
-		f.Channels, f.CTAs = max(f.Channels, channels), max(f.CTAs, ctas)
-	}
-	return f
 }

@@ -2,6 +2,8 @@ package nccl
 
 import (
 	"errors"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,16 +54,23 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// The comments of a policy file that say what its rows need.
-func FuzzComments(f *testing.F) {
-	f.Add([]byte(MeasuredComment("2.30.7", false) + "\n" + Floors{Channels: 16}.Comment() + "\n"))
+// The remarks of a policy file: what is read comes back as the same when it is written.
+func FuzzRemarks(f *testing.F) {
+	f.Add([]byte("# tunefit:measured 2.30.7\n#tunefit:needs NCCL_MIN_CTAS=16 -- why\n# tunefit:nodes 2\n# x tunefit:ignore a,b"))
+	f.Add([]byte("# simulated with NCCL 2.30.7\r\n# needs NCCL_MIN_NCHANNELS=16 in the job\n# a: not measured on 4 nodes; on 2 nodes "))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if with := ReadMeasured(text); with != "" && ReadMeasured([]byte(MeasuredComment(with, IsSimulated(text)))) != with {
-			t.Errorf("measured with %q", with)
+		said := ReadRemarks(text)
+		lines := []string{Remark(RemarkMeasured, said.Measured, "why"), Remark(RemarkNeeds, said.Floors.String(), ""),
+			Remark(RemarkNodes, strconv.Itoa(said.Nodes), "why"), Remark(RemarkIgnore, strings.Join(said.Ignored, ","), "why")}
+		if said.Simulated {
+			lines = append(lines, Remark(RemarkSimulated, "", ""))
 		}
-		floors := ReadFloors(text)
-		if again := ReadFloors([]byte(floors.Comment())); floors != (Floors{}) && again.Channels != floors.Channels {
-			t.Errorf("%+v is written %s, read %+v", floors, floors.Comment(), again)
+		for _, under := range said.Under {
+			lines = append(lines, Remark(RemarkUnder, under, ""))
+		}
+		said.Unknown = nil
+		if again := ReadRemarks([]byte("# " + strings.Join(lines, "\n# "))); !reflect.DeepEqual(said, again) {
+			t.Errorf("%+v is written\n%s\nand read %+v", said, strings.Join(lines, "\n"), again)
 		}
 	})
 }
@@ -83,14 +92,14 @@ func BenchmarkWorstWords(b *testing.B) {
 	)
 }
 
-func BenchmarkWorstComments(b *testing.B) {
+func BenchmarkWorstRemarks(b *testing.B) {
 	hostile.Benchmark(b, func(text []byte) error {
-		ReadMeasured(text)
-		ReadFloors(text)
+		ReadRemarks(text)
 		return nil
 	},
 		hostile.Text{Unit: "# measured with NCCL "}, hostile.Text{Head: "# measured with ", Unit: "2.30, ", Tail: "x"},
 		hostile.Text{Unit: "# measured with 1 x\n"}, hostile.Text{Unit: "# needs NCCL_MIN_CTAS=1 in the job\n"},
-		hostile.Text{Unit: "# needs "}, hostile.Text{Unit: "\t"},
+		hostile.Text{Unit: "# needs "}, hostile.Text{Unit: "# tunefit:needs x"},
+		hostile.Text{Head: "# tunefit:ignore", Unit: " x"}, hostile.Text{Unit: "# tunefit:under x\n"}, hostile.Text{Unit: "\t"},
 	)
 }

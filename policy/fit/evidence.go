@@ -71,7 +71,7 @@ func evidenceOf(r *Row, m *model.Model, g *model.CurveSet) Evidence {
 func (r Row) explanation() string {
 	text := about(r.Bytes.Min) + " - " + about(r.Bytes.Max) + ": "
 	if r.From > 0 {
-		text += nccl.NotMeasuredOn(r.Nodes, r.From)
+		text += fmt.Sprintf("on %d nodes ", r.From)
 		if r.Measured.Channels != r.Channels {
 			text += fmt.Sprintf("with %s ", wording.Plural(r.Measured.Channels, "channel"))
 		}

@@ -30,7 +30,7 @@ func TestExplanation(t *testing.T) {
 			Least: .301, Most: .302}),
 		"4KiB - 64KiB: expected to be 20 to 30 % faster than the best that NCCL's default can be, which was not " +
 			"measured, not measured at these sizes": row(Evidence{Least: .2, Most: .3, NoDefault: true}),
-		"4KiB - 64KiB: not measured on 4 nodes; on 2 nodes with 24 channels 20 to 30 % faster than NCCL's default, " +
+		"4KiB - 64KiB: on 2 nodes with 24 channels 20 to 30 % faster than NCCL's default, " +
 			"1 size measured, verified": carried,
 	} {
 		// NCCL's example tuner takes what is beyond 255 bytes of a line for another row.

@@ -65,7 +65,7 @@ func TestFlooredChannels(t *testing.T) {
 		if err := WriteRows(&text, rows, nccl.AnyRelease); err != nil || len(rows) == 0 {
 			t.Fatalf("%s: %d rows, %v", name, len(rows), err)
 		}
-		if got := nccl.ReadFloors(text.Bytes()); got != (nccl.Floors{Channels: test.want}) {
+		if got := nccl.ReadRemarks(text.Bytes()).Floors; got != (nccl.Floors{Channels: test.want}) {
 			t.Errorf("%s: rows need %v, want %d:\n%s", name, got, test.want, &text)
 		}
 		if got := compiled.Floors(); got != (nccl.Floors{Channels: test.want}) {

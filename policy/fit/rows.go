@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -23,8 +24,8 @@ type Row struct {
 	Measured nccl.Config
 	// Floored says that so many channels were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
 	Floored bool
-	// Why is a comment of one line before the row; empty: none.
-	Why      string
+	// Comments are lines before the row, which say why it is there or what it is for.
+	Comments []string
 	Evidence Evidence
 }
 
@@ -338,7 +339,7 @@ var howToRead = []string{
 	"default. That is the share of the default's time that it saves, least and most over the sizes measured. Then:",
 	"  verified: 8 times in 3 starts  it and the default were measured so often, in so many starts, and it won",
 	"  one run each: not sure     the fastest of single runs may have been lucky",
-	"  not measured on N nodes    it was measured on fewer nodes: try it before you rely on it",
+	"  tunefit:nodes N            it was measured on N nodes only: try it before you rely on it",
 	"tunefit show FILE prints what it decides, tunefit check FILE looks for mistakes.",
 }
 
@@ -348,8 +349,12 @@ func WritePolicy(w io.Writer, rows []Row, made *model.Provenance) error {
 	if releases == nccl.AnyRelease && !nccl.IsRCCL(with) {
 		with = ""
 	}
-	if simulated := made.SimulatedRows > 0; simulated || with != "" {
-		if _, err := fmt.Fprintln(w, nccl.MeasuredComment(with, simulated)); err != nil {
+	origin := nccl.RemarkMeasured
+	if made.SimulatedRows > 0 {
+		origin = nccl.RemarkSimulated
+	}
+	if origin == nccl.RemarkSimulated || with != "" {
+		if _, err := fmt.Fprintln(w, "# "+nccl.Remark(origin, with, "")); err != nil {
 			return err
 		}
 	}
@@ -376,22 +381,31 @@ func WriteRows(w io.Writer, rows []Row, releases nccl.Releases) error {
 		if first := i == 0 || rows[i-1].Key != r.Key; first && r.Evidence != (Evidence{}) {
 			fmt.Fprintf(out, "# %s:\n", r.Key)
 		} else if !first && rows[i-1].Bytes.Max+1 < r.Bytes.Min {
-			fmt.Fprintln(out, "# tunefit:ignore gap -- the sizes in between are left to NCCL")
+			fmt.Fprintln(out, "# "+nccl.Remark(nccl.RemarkIgnore, "gap", "the sizes in between are left to NCCL"))
 		}
-		if r.Why != "" {
-			fmt.Fprintf(out, "# %s\n", r.Why)
-		}
-		if r.Evidence != (Evidence{}) {
-			fmt.Fprintf(out, "# %s\n", r.explanation())
-		}
-		if r.Floored {
-			var floors nccl.Floors
-			floors.Add(r.Algo, r.Channels)
-			fmt.Fprintln(out, floors.Comment())
+		for _, comment := range r.comments() {
+			fmt.Fprintln(out, "# "+comment)
 		}
 		fmt.Fprintf(out, "%s%s\n", r, stamp)
 	}
 	return out.Flush()
+}
+
+// comments are the texts of the comments before a row.
+func (r Row) comments() []string {
+	all := slices.Clone(r.Comments)
+	if r.Evidence != (Evidence{}) {
+		all = append(all, r.explanation())
+	}
+	if r.From > 0 {
+		all = append(all, nccl.Remark(nccl.RemarkNodes, strconv.Itoa(r.From), fmt.Sprintf("not measured on %d", r.Nodes)))
+	}
+	if r.Floored {
+		var floors nccl.Floors
+		floors.Add(r.Algo, r.Channels)
+		all = append(all, nccl.Remark(nccl.RemarkNeeds, floors.String(), "so many channels were measured only with that"))
+	}
+	return all
 }
 
 // String is the line of a policy for all releases.

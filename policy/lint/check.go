@@ -48,13 +48,14 @@ func Check(file string, text []byte, opt Options) []Diagnostic {
 	if len(c.rows) == 0 {
 		c.report("no-rows", 0, "", "the policy has no rows")
 	}
-	if nccl.IsSimulated(text) {
+	said := nccl.ReadRemarks(text)
+	if said.Simulated {
 		c.report("simulated", 0, "", "its times are simulated, not measured")
 	}
 	for _, r := range c.rows {
 		c.each(r)
 	}
-	if nccl.IsRCCL(nccl.ReadMeasured(text)) {
+	if nccl.IsRCCL(said.Measured) {
 		c.ownTuner()
 	}
 	c.shadowed()
@@ -135,7 +136,7 @@ func (c *check) each(r *row) {
 			"reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang",
 			want)
 	}
-	if nodes := nccl.ReadMeasuredNodes(c.sheet.Comments(r.Line)); nodes > 0 {
+	if nodes := c.sheet.Remarks(r.Line).Nodes; nodes > 0 {
 		c.report("not-measured", r.Line, "", "carried over from %d nodes: nothing was measured where the row is for",
 			nodes)
 	}
@@ -230,26 +231,24 @@ func sortFindings(findings []Diagnostic) {
 	})
 }
 
-// ignoreWord opens the list of rules to silence. What follows " -- " is the reason.
-const ignoreWord = "tunefit:ignore"
-
 // ignore drops findings that the file silences, and reports silences that it cannot follow.
 func (c *check) ignore(text []byte) {
-	if !bytes.Contains(text, []byte(ignoreWord)) {
-		return
-	}
 	type silenced struct {
 		line int // of the row
 		rule string
 	}
 	said := map[silenced]bool{}
-	add := func(at, row int, rules []string) {
-		for _, rule := range rules {
+	add := func(at, row int, r nccl.Remarks) {
+		for _, rule := range r.Ignored {
 			said[silenced{row, rule}] = true
 			if _, known := RuleNamed(rule); !known {
 				c.report("bad-ignore", at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule,
 					wording.DidYouMean(rule, RuleNames()))
 			}
+		}
+		for _, key := range r.Unknown {
+			c.report("bad-ignore", at, "", "no remark is called %q (%sallowed: %s)", key,
+				wording.DidYouMean(key, nccl.RemarkKeys), strings.Join(nccl.RemarkKeys, ", "))
 		}
 	}
 	next := 0 // the row that follows
@@ -257,27 +256,17 @@ func (c *check) ignore(text []byte) {
 		for next < len(c.rows) && c.rows[next].Line <= i+1 {
 			next++
 		}
-		words, isComment := strings.CutPrefix(strings.TrimPrefix(string(line), "\ufeff"), "#")
-		switch rules := ignored(words); {
-		case !isComment || len(rules) == 0:
-		case next == len(c.rows):
+		switch r := nccl.ReadRemarks(line); {
+		case next < len(c.rows):
+			add(i+1, c.rows[next].Line, r)
+		case r.Ignored != nil:
 			c.report("bad-ignore", i+1, "", "no row follows")
-		default:
-			add(i+1, c.rows[next].Line, rules)
 		}
 	}
 	for _, r := range c.rows {
-		add(r.Line, r.Line, ignored(c.sheet.Field(r.Line, "comment")))
+		var of nccl.Remarks
+		of.Add(c.sheet.Field(r.Line, "comment"))
+		add(r.Line, r.Line, of)
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f Diagnostic) bool { return said[silenced{f.Line, f.Rule}] })
-}
-
-// ignored lists the rules that a comment silences.
-func ignored(comment string) []string {
-	_, list, ok := strings.Cut(comment, ignoreWord)
-	if !ok {
-		return nil
-	}
-	list, _, _ = strings.Cut(list, " -- ")
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 }

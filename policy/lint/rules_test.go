@@ -37,12 +37,12 @@ func TestRules(t *testing.T) {
 		}, []string{"allreduce,0,inf,ring,simple,-1,-1,-1,,\n"}},
 		{"no-rows", map[string]string{"": "p.csv: warning: the policy has no rows"}, []string{"allreduce,,,ring,,,,,,\n"}},
 		{"simulated", map[string]string{
-			"# simulated with NCCL 2.30.7\nallreduce,,,ring,,,,,,\n": "p.csv: warning: its times are simulated",
-		}, []string{"# measured with NCCL 2.30.7\nallreduce,,,ring,,,,,,\n"}},
+			"# tunefit:simulated 2.30.7\nallreduce,,,ring,,,,,,\n": "p.csv: warning: its times are simulated",
+		}, []string{"# tunefit:measured 2.30.7\nallreduce,,,ring,,,,,,\n"}},
 		{"rccl-own-tuner", map[string]string{
-			"# measured with RCCL 2.27.7\nallreduce,0,1024,ring,ll,8,1,8,,\n": "p.csv:3: note: where RCCL cannot load the " +
+			"# tunefit:measured RCCL 2.27.7\nallreduce,0,1024,ring,ll,8,1,8,,\n": "p.csv:3: note: where RCCL cannot load the " +
 				"library, its own tuner reads this file and takes the row otherwise",
-		}, []string{"# measured with NCCL 2.27.7\nallreduce,0,1024,ring,ll,8,1,8,,\n"}},
+		}, []string{"# tunefit:measured 2.27.7\nallreduce,0,1024,ring,ll,8,1,8,,\n"}},
 		{"matches-nothing", map[string]string{
 			"allreduce,,,ring,,,1,1,,\n": "p.csv:2: warning: NCCL asks nothing about a communicator of 1 rank",
 		}, []string{"allreduce,,,ring,,,1,2,,\n", "allreduce,,,ring,,,1,,,\n"}},
@@ -101,7 +101,7 @@ func TestRules(t *testing.T) {
 			"allreduce,0,1G,ring,simple,,,,,\nallreduce,0,32K,ring,,,,,,wide; tunefit:ignore wide-first\n",
 		}},
 		{"not-measured", map[string]string{
-			"# 1KiB - 1MiB: not measured on 4 nodes; on 2 nodes 20 % faster than NCCL's default\n" +
+			"# tunefit:nodes 2 -- not measured on 4\n" +
 				"allreduce,1K,1M,ring,,,4,8,,\nallreduce,,,tree,,,3,8,,\n": "p.csv:3: note: carried over from 2 nodes",
 		}, []string{
 			"# 1KiB - 1MiB: 20 % faster than NCCL's default, 3 sizes measured\nallreduce,1K,1M,ring,,,4,8,,\n",
@@ -196,6 +196,8 @@ func TestRules(t *testing.T) {
 		{"bad-ignore", map[string]string{
 			"# tunefit:ignore gop\nallreduce,,,ring,,,,,,\n": `p.csv:2: warning: no rule is called "gop" (did you mean "gap"`,
 			"allreduce,,,ring,,,,,,\n# tunefit:ignore gap\n": "p.csv:3: warning: no row follows",
+			"# tunefit:measurd 2.30.7\nallreduce,,,ring,,,,,,\n": `p.csv:2: warning: no remark is called "measurd" (did you ` +
+				`mean "measured"`,
 		}, []string{
 			"# tunefit:ignore channels-above-64\nallreduce,,,ring,,96,,,,\n",
 			"allreduce,,,ring,,96,,,,so measured; tunefit:ignore channels-above-64 -- RCCL\n",
@@ -382,7 +384,7 @@ func TestRCCLsOwnTuner(t *testing.T) {
 		"allreduce,0,65536,tree,ll,8,2,,-1,-1":                  false,
 		"allreduce,0,65536,nvlstree,simple,8,2,16":              false,
 	} {
-		findings := Check("p.csv", []byte("# measured with RCCL 2.27.7\n"+row+"\n"), Options{})
+		findings := Check("p.csv", []byte("# tunefit:measured RCCL 2.27.7\n"+row+"\n"), Options{})
 		found := slices.ContainsFunc(findings, func(f Diagnostic) bool { return f.Rule == "rccl-own-tuner" })
 		if found == alike {
 			t.Errorf("%s: found %v in %v", row, found, findings)

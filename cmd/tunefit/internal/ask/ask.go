@@ -72,8 +72,9 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 				return nil, err
 			}
 			a.Files.Policies = append(a.Files.Policies, rules)
-			a.measured(&from, d, d.Policy, nccl.ReadMeasured(text))
-			a.noteLacked(d.Policy, nccl.ReadMeasuredUnder(text))
+			said := nccl.ReadRemarks(text)
+			a.measured(&from, d, d.Policy, said.Measured)
+			a.noteLacked(d.Policy, said.Under)
 		}
 		if d.Model != "" {
 			if learned, _, err = ReadModel(from.Inputs, d.Model); err != nil {
@@ -245,7 +246,7 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 				row := a.engines[d].Policy.Rules[x.Rule]
 				o.File, o.Row = d.Policy, row.Line
 				o.guessed = o.guessed && !row.Cells.Single()
-				o.MeasuredNodes = nccl.ReadMeasuredNodes(a.sheets[d].Comments(o.Row))
+				o.MeasuredNodes = a.sheets[d].Remarks(o.Row).Nodes
 			} else {
 				o.Why = telemetry.Reason(a.engines[d], query, x)
 			}

@@ -136,7 +136,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	if err != nil {
 		return false, err
 	}
-	_, newest, _ := nccl.MeasuredWith(nccl.ReadMeasured(text))
+	_, newest, _ := nccl.MeasuredWith(nccl.ReadRemarks(text).Measured)
 	opt := lint.Options{NCCL: newest, Invariant: o.invariant}
 	if from.NCCL != "" {
 		if opt.NCCL, _, err = from.WhichNCCL(from.NCCL); err != nil {

@@ -41,11 +41,11 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 			unproven = append(unproven, *r)
 		}
 		if n := len(rows); n > 0 && r.Same {
-			rows[n-1].Bytes.Max, rows[n-1].Why = r.SizeResult.Bytes, why(all, i)
+			rows[n-1].Bytes.Max, rows[n-1].Comments = r.SizeResult.Bytes, []string{why(all, i)}
 			continue
 		}
 		row := fit.Row{Key: fit.Key{Coll: r.Coll, Comm: r.Comm}, Config: settable(r),
-			Bytes: nccl.Range{Min: r.SizeResult.Bytes, Max: r.SizeResult.Bytes}, Why: why(all, i)}
+			Bytes: nccl.Range{Min: r.SizeResult.Bytes, Max: r.SizeResult.Bytes}, Comments: []string{why(all, i)}}
 		if n := len(rows); n > 0 && r.Adjacent { // both sizes became slower, and so did what is between them
 			last := &rows[n-1].Bytes
 			last.Max = uint64(math.Sqrt(float64(last.Max) * float64(row.Bytes.Min)))
@@ -69,7 +69,7 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 		fmt.Fprintf(w, "# from tunefit compare: what ran before, where what runs now is slower by more than %s\n",
 			f.threshold)
 		if t.Simulated > 0 {
-			fmt.Fprintln(w, nccl.MeasuredComment("", true))
+			fmt.Fprintln(w, "# "+nccl.Remark(nccl.RemarkSimulated, "", "its times are not measured"))
 		}
 		for _, d := range t.Differences {
 			fmt.Fprintf(w, "# %s: %s -> %s\n", d.What, d.Before, d.After)

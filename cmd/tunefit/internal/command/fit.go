@@ -222,8 +222,12 @@ func underConditions(set *fit.Set, rows []fit.Row) []fit.Row {
 			continue
 		}
 		for under := range set.Of(rows[i].Group()).Under {
-			if text := nccl.UnderComment(under.Variables, under.Graphs()); text != "" {
-				rows[i].Why = text
+			if under.Graphs() {
+				rows[i].Comments = append(rows[i].Comments, "measured in CUDA graphs, for jobs that replay graphs")
+			}
+			if under.Variables != "" {
+				rows[i].Comments = append(rows[i].Comments,
+					nccl.Remark(nccl.RemarkUnder, under.Variables, "for jobs with these variables only"))
 			}
 		}
 	}

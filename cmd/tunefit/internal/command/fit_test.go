@@ -224,8 +224,8 @@ func TestFitForMoreNodes(t *testing.T) {
 		t.Errorf("the page does not say %q (%v)", said, err)
 	}
 	text, err = os.ReadFile(rows)
-	const comment = "# 1MiB - 16MiB: not measured on 4 nodes; on 2 nodes with 32 channels 40 % faster than NCCL's default, " +
-		"5 sizes measured, one run each: not sure\nallreduce,1048576,16777216,ring,ll128,16,4,32,-1,-1\n"
+	const comment = "# 1MiB - 16MiB: on 2 nodes with 32 channels 40 % faster than NCCL's default, " +
+		"5 sizes measured, one run each: not sure\n# tunefit:nodes 2 -- not measured on 4\nallreduce,1048576,16777216,ring,ll128,16,4,32,-1,-1\n"
 	if err != nil || !strings.Contains(string(text), comment) {
 		t.Errorf("%v\n%s", err, text)
 	}
@@ -321,7 +321,7 @@ func TestFitOfUnlikeRuns(t *testing.T) {
 		if (err == nil) != (c.code == cli.ExitOK) {
 			t.Errorf("%s: policy: %v", name, err)
 		}
-		only := strings.Contains(string(text), "# measured under NCCL_NVLS_ENABLE=0: for jobs with these variables only\n")
+		only := strings.Contains(string(text), "# tunefit:under NCCL_NVLS_ENABLE=0 -- for jobs with these variables only\n")
 		graphs := strings.Contains(string(text), "# measured in CUDA graphs, for jobs that replay graphs\n")
 		if graphs != (c.runs == "graph" && err == nil) || only != (name == "only under variables") {
 			t.Errorf("%s: the policy is\n%s", name, text)

@@ -109,8 +109,9 @@ func (d *doctor) examineFiles(context.Context) (found []Finding) {
 		found = append(found, d.modelFindings(f, here)...)
 	}
 	if f.compiled != nil {
-		found = append(found, d.floorFindings(f.policy, nccl.ReadFloors(f.policy.text))...)
-		found = append(found, d.lackedVariables(f.policy, nccl.ReadMeasuredUnder(f.policy.text))...)
+		said := nccl.ReadRemarks(f.policy.text)
+		found = append(found, d.floorFindings(f.policy, said.Floors)...)
+		found = append(found, d.lackedVariables(f.policy, said.Under)...)
 	}
 	if f.fitted != nil {
 		found = append(found, d.floorFindings(f.model, f.fitted.Floors())...)

@@ -14,7 +14,7 @@ import (
 // job without it.
 func TestDoctorFloors(t *testing.T) {
 	policyOf := func(f nccl.Floors, row string) string {
-		return tuner.EnvConfigFile + "=" + testlib.File(t, "p.csv", f.Comment()+"\n"+row+"\n")
+		return tuner.EnvConfigFile + "=" + testlib.File(t, "p.csv", "# "+nccl.Remark(nccl.RemarkNeeds, f.String(), "")+"\n"+row+"\n")
 	}
 	modelOf := func(algo string, floored bool) string {
 		g := model.CurveSet{Coll: "allreduce", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Noise: 0.01}

@@ -93,7 +93,7 @@ func TestChannelsOnlyUnderAFloor(t *testing.T) {
 		if want {
 			floors.Channels = 32
 		}
-		if rows, model := nccl.ReadFloors(text), m.Floors(); rows != floors || model != floors {
+		if rows, model := nccl.ReadRemarks(text).Floors, m.Floors(); rows != floors || model != floors {
 			t.Errorf("the default has %d channels: the rows need %v, the model %v, want %v", own, rows, model, floors)
 		}
 	}

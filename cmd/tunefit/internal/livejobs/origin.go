@@ -18,7 +18,7 @@ import (
 func (f *Push) warnings(file watchedFile, text []byte) (warnings []string, simulated bool) {
 	var found []lint.Diagnostic
 	var rules *policy.Policy
-	with := nccl.ReadMeasured(text)
+	with := nccl.ReadRemarks(text).Measured
 	measured, _ := ask.MeasuredMachine(file.path, os.Getenv)
 	if file.model {
 		var costs *model.Model

@@ -300,11 +300,11 @@ func TestPushWarns(t *testing.T) {
 	}{
 		"nothing":         {policyRow(1), "", false},
 		"check's":         {policyRow(1) + policyRow(2), "new.csv:2: warning: ", false},
-		"simulated":       {"# simulated with NCCL 2.30.7\n" + policyRow(1), "are simulated, not measured", true},
+		"simulated":       {"# tunefit:simulated 2.30.7\n" + policyRow(1), "are simulated, not measured", true},
 		"another release": {release, "1 of 2 rows is for other releases than NCCL 2.30.7 of this machine", false},
-		"measured with another release": {"# measured with NCCL 2.29.7\n" + policyRow(1),
+		"measured with another release": {"# tunefit:measured 2.29.7\n" + policyRow(1),
 			"it was measured with NCCL 2.29.7, and this machine has 2.30.7", false},
-		"measured with this one": {"# measured with NCCL 2.29.7, 2.30.7\n" + policyRow(1), "", false},
+		"measured with this one": {"# tunefit:measured 2.29.7, 2.30.7\n" + policyRow(1), "", false},
 		"another machine":        {policyRow(1), "it was measured on another kind of machine (", false},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -78,8 +78,8 @@ func TestReleaseOfAPolicy(t *testing.T) {
 	dir := t.TempDir()
 	sweep, policy, model := sweepWith(t, "2.28.9"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", sweep, "-o", model, "--csv", policy)
-	other := testlib.File(t, "other.csv", nccl.MeasuredComment("2.30.7", false)+"\nallreduce,0,inf,ring,ll,2,1,8\n")
-	mixed := testlib.File(t, "mixed.csv", nccl.MeasuredComment("2.28.9, 2.30.7", false)+"\nallreduce,0,inf,ring,ll,2,1,8\n")
+	other := testlib.File(t, "other.csv", "# tunefit:measured 2.30.7\nallreduce,0,inf,ring,ll,2,1,8\n")
+	mixed := testlib.File(t, "mixed.csv", "# tunefit:measured 2.28.9, 2.30.7\nallreduce,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		args    []string
 		release string

@@ -37,7 +37,7 @@ func TestSweepUnderBounds(t *testing.T) {
 	const under = "NCCL_MAX_NCHANNELS=6"
 	for name, want := range map[string]string{
 		"sweep.csv": ",default,", "plan.yaml": "#   " + under + "\n", "report.html": under,
-		"policy.csv": "# measured under " + under + ": for jobs with these variables only\n",
+		"policy.csv": "# tunefit:under " + under + " -- for jobs with these variables only\n",
 	} {
 		if text := c.file(name); !strings.Contains(text, want) || !strings.Contains(text, under) {
 			t.Errorf("%s does not have %q:\n%s", name, want, text)

@@ -43,7 +43,7 @@ func TestSweepProvesAnEditedPolicy(t *testing.T) {
 		return name
 	}
 	fitted := c.file(file)
-	if !strings.HasPrefix(fitted, "# simulated with NCCL 2.30.7\n") {
+	if !strings.HasPrefix(fitted, "# tunefit:simulated 2.30.7\n") {
 		t.Errorf("the policy does not say that its times are a stand-in's:\n%s", fitted)
 	}
 	if when := regexp.MustCompile(`<dt>measured</dt><dd>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d`); !when.MatchString(
