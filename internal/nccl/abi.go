@@ -28,3 +28,27 @@ func (v Version) ABI(has func(abi int) bool) int {
 	}
 	return 0
 }
+
+// AvailableV2 is the table of ABI v2 (ABINoCosts), where NCCL tells only whether there is a network that reduces, and
+// NVLS. NCCL 2.21 does what a tuner says without a check, so only what it has in every build and on every machine
+// counts as available: LL128 does not, because on some machines it corrupts data.
+func AvailableV2(coll Coll, nodes int, collNet, nvls bool) Costs {
+	c := Costs{Micros: make([]float32, int(AlgoPAT)*NumProtos), NumProto: NumProtos, AvailableOnly: true}
+	allReduce, oneNode := coll == CollAllReduce, nodes == 1
+	for i := range c.Micros {
+		cell := cellAt(i, NumProtos)
+		has := cell.Proto != ProtoLL128
+		switch cell.Algo {
+		case AlgoCollNetDirect, AlgoCollNetChain:
+			has = collNet && allReduce
+		case AlgoNVLS:
+			has = nvls && (oneNode || collNet && allReduce)
+		case AlgoNVLSTree:
+			has = nvls && !oneNode
+		}
+		if !has || !Offers(coll, cell) {
+			c.Micros[i] = Unavailable
+		}
+	}
+	return c
+}

@@ -87,7 +87,6 @@ int comm_open(const struct comm_info *info, void **ctx) {
         c = NULL;
     }
     if (!c) return refuse(info, RESULT_SYSTEM_ERROR, "there is no memory");
-    c->nodes = info->nodes;
     c->counter.trigger = UINT64_MAX;
     c->clock.next = UINT64_MAX;
     struct comm_info counted = identified(info);

@@ -62,7 +62,6 @@ struct comm {
     struct counter counter;
     struct clock clock;
     uintptr_t go; /* handle of the communicator on the Go side */
-    size_t nodes;
     /* The chunk size of the row that last decided each cell, 0 for none. NCCL asks for
      * chunk sizes when it launches a group, after it has asked about all of the group's
      * collectives, and no longer tells their sizes. So the answer is the last decision for
@@ -87,6 +86,8 @@ struct comm_info {
     struct clock *clock;
 };
 
+enum { TOLD_COLLNET, TOLD_NVLS, NUM_TOLD_V2 };
+
 /* What the policy is asked, in the words of policy.Query. */
 struct query {
     int coll;
@@ -95,7 +96,7 @@ struct query {
     int reg_buff; /* 0, 1, or -1 where the ABI does not say */
     const float *table;
     int num_algo, num_proto;
-    bool available_only; /* the table tells which cells are available, not what they cost */
+    bool v2; /* the table is what that version of the ABI tells, 0 or 1 each */
 };
 
 /* Tells the next comm_open of this thread what communicator it is for, if ranks and nodes are the

@@ -113,7 +113,8 @@ var (
 // comm is what a handle stands for.
 type comm struct {
 	*tuner.Comm
-	log telemetry.Log
+	log   telemetry.Log
+	nodes int
 }
 
 // process is what this process's communicators share.
@@ -218,7 +219,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, callsBy **C.uint
 		log.Warnf("init fails: %v", err)
 		return C.RESULT_INVALID_USAGE
 	}
-	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log}))
+	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log, int(info.nodes)}))
 	if !c.NeverDecides() {
 		*callsBy = countsOf(c)
 	}
@@ -254,10 +255,12 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 		PipeOps: int(q.pipe_ops),
 		RegBuff: int(q.reg_buff),
 		Costs: nccl.Costs{
-			Micros:        unsafe.Slice((*float32)(q.table), int(q.num_algo)*int(q.num_proto)),
-			NumProto:      int(q.num_proto),
-			AvailableOnly: bool(q.available_only),
+			Micros:   unsafe.Slice((*float32)(q.table), int(q.num_algo)*int(q.num_proto)),
+			NumProto: int(q.num_proto),
 		},
+	}
+	if told := asked.Costs.Micros; bool(q.v2) {
+		asked.Costs = nccl.AvailableV2(asked.Coll, c.nodes, told[C.TOLD_COLLNET] != 0, told[C.TOLD_NVLS] != 0)
 	}
 	d, decider := c.Decide(asked)
 	*answer = answerOf(asked, d, decider)

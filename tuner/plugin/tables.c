@@ -68,36 +68,14 @@ static int get_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, flo
     return get_coll_info(ctx, coll, bytes, pipe_ops, (float *)table, num_algo, num_proto, -1, channels);
 }
 
-enum { NUM_ALGOS_V2 = 6 };
-
-/* v2 has no cost table, and NCCL 2.21 does what it is told without a check. So
- * only what it offers in every build and on every machine counts as available:
- * LL128 does not, because on some machines it corrupts data. */
-static void available_v2(const struct comm *c, int coll, int coll_net, int nvls,
-                         float table[NUM_ALGOS_V2][NUM_PROTOS]) {
-    const float yes = 0, no = -1;
-    for (int a = 0; a < NUM_ALGOS_V2; a++)
-        for (int p = 0; p < NUM_PROTOS; p++) table[a][p] = no;
-    table[ALGO_RING][PROTO_LL] = table[ALGO_RING][PROTO_SIMPLE] = yes;
-    const bool one_node = c->nodes == 1;
-    if (coll == COLL_ALL_REDUCE) {
-        table[ALGO_TREE][PROTO_LL] = table[ALGO_TREE][PROTO_SIMPLE] = yes;
-        if (coll_net) table[ALGO_COLLNET_DIRECT][PROTO_SIMPLE] = table[ALGO_COLLNET_CHAIN][PROTO_SIMPLE] = yes;
-        if (nvls && (one_node || coll_net)) table[ALGO_NVLS][PROTO_SIMPLE] = yes;
-        if (nvls && !one_node) table[ALGO_NVLS_TREE][PROTO_SIMPLE] = yes;
-    }
-    if ((coll == COLL_ALL_GATHER || coll == COLL_REDUCE_SCATTER) && nvls && one_node)
-        table[ALGO_NVLS][PROTO_SIMPLE] = yes;
-}
-
+/* v2 has no cost table. What NCCL tells takes its place, up to Go, which knows what that means (nccl.AvailableV2). */
 static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int nvls, int pipe_ops, int *algo,
                             int *proto, int *channels) {
     struct comm *c = context_enter(ctx);
     if (!c) return RESULT_SUCCESS;
-    float table[NUM_ALGOS_V2][NUM_PROTOS];
-    available_v2(c, coll, coll_net, nvls, table);
+    const float told[NUM_TOLD_V2] = {[TOLD_COLLNET] = !!coll_net, [TOLD_NVLS] = !!nvls};
     const struct answer *a;
-    comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, table[0], NUM_ALGOS_V2, NUM_PROTOS, true}, &a);
+    comm_ask(c, &(struct query){coll, bytes, pipe_ops, -1, told, 1, NUM_TOLD_V2, true}, &a);
     if (a && a->cell >= 0) {
         *algo = a->cell / NUM_PROTOS;
         *proto = a->cell % NUM_PROTOS;

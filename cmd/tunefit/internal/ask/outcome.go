@@ -28,47 +28,13 @@ func (q Question) query(table []float32, abi int) policy.Query {
 		asked.RegBuff = -1
 	}
 	if abi == nccl.ABINoCosts {
-		asked.Costs.Micros, asked.Costs.AvailableOnly = availableV2(q, table), true
+		told := func(algo nccl.Algo) bool {
+			return table[asked.Costs.Index(nccl.Cell{Algo: algo, Proto: nccl.ProtoSimple})] >= 0
+		}
+		asked.Costs = nccl.AvailableV2(q.Coll, q.Comm.Nodes, told(nccl.AlgoCollNetChain),
+			told(nccl.AlgoNVLS) || told(nccl.AlgoNVLSTree))
 	}
 	return asked
-}
-
-// availableV2 returns the table that the library makes up where the ABI (v2) has none: 0 for each cell that is surely
-// available. The rules and their reasons are those of available_v2 in tuner/plugin/tables.c; a test compares them.
-func availableV2(q Question, table []float32) []float32 {
-	cells := make([]float32, int(nccl.AlgoPAT)*nccl.NumProtos)
-	for i := range cells {
-		cells[i] = nccl.Unavailable
-	}
-	costs := nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
-	offer := func(algo nccl.Algo, proto nccl.Proto) { cells[costs.Index(nccl.Cell{Algo: algo, Proto: proto})] = 0 }
-	told := func(algo nccl.Algo) bool { return costs.Offers(nccl.Cell{Algo: algo, Proto: nccl.ProtoSimple}) }
-	for _, proto := range []nccl.Proto{nccl.ProtoLL, nccl.ProtoSimple} {
-		offer(nccl.AlgoRing, proto)
-		if q.Coll == nccl.CollAllReduce {
-			offer(nccl.AlgoTree, proto)
-		}
-	}
-	oneNode, collNet, nvls := q.Comm.Nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) ||
-		told(nccl.AlgoNVLSTree)
-	switch q.Coll {
-	case nccl.CollAllReduce:
-		if collNet {
-			offer(nccl.AlgoCollNetDirect, nccl.ProtoSimple)
-			offer(nccl.AlgoCollNetChain, nccl.ProtoSimple)
-		}
-		if nvls && (oneNode || collNet) {
-			offer(nccl.AlgoNVLS, nccl.ProtoSimple)
-		}
-		if nvls && !oneNode {
-			offer(nccl.AlgoNVLSTree, nccl.ProtoSimple)
-		}
-	case nccl.CollAllGather, nccl.CollReduceScatter:
-		if nvls && oneNode {
-			offer(nccl.AlgoNVLS, nccl.ProtoSimple)
-		}
-	}
-	return cells
 }
 
 // CallText names pipe_ops and reg_buff, if they are not the usual ones.
