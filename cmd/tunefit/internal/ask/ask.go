@@ -277,8 +277,17 @@ type Explained struct {
 	Outcome   Outcome
 	Engine    *policy.Engine
 	Costs     *tuning.Tuning // NCCL's latencies and bandwidths
-	Estimated []float32      // NCCL's estimate for each cell; below 0: not available
+	Estimates []Estimate     // of the available cells, the cheapest first; last those that have none
 	Source    string         // names the estimates
+}
+
+// Estimate is NCCL's estimate for a cell.
+type Estimate struct {
+	nccl.Cell
+	Micros *float32 `json:"us,omitempty"`
+	// NotEstimated: NCCL leaves the cell to tuners, or the estimates are of another communicator, which lacks it.
+	NotEstimated bool `json:"not_estimated,omitempty"`
+	Chosen       bool `json:"chosen,omitempty"`
 }
 
 // Explain asks one question and returns the answer with all that led to it.
@@ -292,7 +301,18 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	if x.Costs, err = a.Costs.Of(q.Comm.Comm); err != nil {
 		return x, err
 	}
-	x.Estimated = a.table(x.Costs, q, nccl.NoCell)
+	table := a.table(x.Costs, q, nccl.NoCell)
+	for i, micros := range table {
+		if micros >= 0 {
+			e := Estimate{Cell: CellAt(i), Chosen: CellAt(i) == x.Outcome.NCCL.Cell}
+			if e.NotEstimated = micros == nccl.TunerOnly; !e.NotEstimated {
+				e.Micros = &table[i]
+			}
+			x.Estimates = append(x.Estimates, e)
+		}
+	}
+	cost := func(e Estimate) float32 { return table[int(e.Algo)*nccl.NumProtos+int(e.Proto)] }
+	slices.SortStableFunc(x.Estimates, func(a, b Estimate) int { return cmp.Compare(cost(a), cost(b)) })
 	x.Explanation = a.view(d, q.Comm).Explain(q.query(x.Outcome.table, a.ABI))
 	return x, nil
 }
