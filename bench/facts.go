@@ -45,12 +45,19 @@ func (f *runMetadata) read(line []byte) {
 	f.timed(line)
 }
 
-func (f *runMetadata) versions(line []byte) {
+// ReadRelease reads the release from the line in which NCCL or RCCL names it, as 2.29.2 or RCCL 2.26.6; "": it is none.
+func ReadRelease(line []byte) (release string) {
 	if m := ncclVersion.FindSubmatch(line); m != nil {
-		f.NCCL = quoted(m[2])
-		if m[1][0] == 'R' {
-			f.NCCL = "RCCL " + f.NCCL
+		if release = quoted(m[2]); m[1][0] == 'R' {
+			release = "RCCL " + release
 		}
+	}
+	return release
+}
+
+func (f *runMetadata) versions(line []byte) {
+	if release := ReadRelease(line); release != "" {
+		f.NCCL = release
 	} else if m := libraryCode.FindSubmatch(line); m != nil && f.NCCL == "" {
 		f.NCCL = versionOf(atoi(m[1]))
 	}

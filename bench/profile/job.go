@@ -13,12 +13,9 @@ import (
 
 // Job collects what the sources of one job tell. Feed it files, then take its Profile.
 type Job struct {
-	comms   map[string]int32
-	entries map[CallKind]int32
-	found   []found
+	records // by recorders and inspectors
 	calls   map[callKey]*call
 	series  map[seriesKey]*series
-	ranks   map[place]map[int]bool
 
 	log     jobLog
 	decided map[Shape]record.Decision
@@ -29,7 +26,19 @@ type Job struct {
 	unlisted int // calls that a recorder counted without their shape
 }
 
-// found is what the records of an inspector or a recorder tell of calls that are alike.
+// records count the calls that ranks made, by kind.
+type records struct {
+	comms   map[string]int32
+	entries map[CallKind]int32
+	found   []found
+	ranks   map[place]map[int]bool
+}
+
+func newRecords() records {
+	return records{comms: map[string]int32{}, entries: map[CallKind]int32{}, ranks: map[place]map[int]bool{}}
+}
+
+// found is what the records tell of calls that are alike.
 type found struct {
 	CallKind
 	records int // of all ranks
@@ -38,6 +47,8 @@ type found struct {
 	channels int
 	by       string
 	most     uint64 // calls with these channels and this decider
+
+	ran map[ran]int // as NCCL's log says of some of the calls
 }
 
 // callKey is one call of a communicator, on all its ranks.
@@ -79,20 +90,18 @@ type process struct {
 // NewJob returns an empty one.
 func NewJob() *Job {
 	return &Job{
-		comms: map[string]int32{}, entries: map[CallKind]int32{}, calls: map[callKey]*call{},
-		series: map[seriesKey]*series{},
-		ranks:  map[place]map[int]bool{}, decided: map[Shape]record.Decision{}, others: map[string]int{},
-		log: jobLog{members: map[member]*joined{}, processes: map[process]*memberships{},
-			waiting: map[waitingKey][]waiting{}, tallies: map[Shape]*tally{},
-			Overrides: Overrides{offered: map[nccl.Coll]map[nccl.Cell]bool{}}},
+		records: newRecords(), calls: map[callKey]*call{}, series: map[seriesKey]*series{},
+		decided: map[Shape]record.Decision{}, others: map[string]int{},
+		log: jobLog{records: newRecords(), members: map[member]*joined{}, processes: map[process]*memberships{},
+			waiting: map[waitingKey][]waiting{}, Overrides: Overrides{offered: map[nccl.Coll]map[nccl.Cell]bool{}}},
 	}
 }
 
 // recorded is the number of ranks that were recorded. A process counts as many as its communicator with most ranks
 // there.
-func (j *Job) recorded() (n int) {
+func (r *records) recorded() (n int) {
 	most := map[process]int{}
-	for at, ranks := range j.ranks {
+	for at, ranks := range r.ranks {
 		most[at.process] = max(most[at.process], len(ranks))
 	}
 	for _, ranks := range most {
@@ -103,7 +112,7 @@ func (j *Job) recorded() (n int) {
 
 // groups counts the groups of processes that communicators join. Nearly every job has a communicator of all
 // ranks, and so one group.
-func (j *Job) groups() int {
+func (r *records) groups() int {
 	joined, roots := map[any]any{}, map[any]bool{} // of processes and communicators
 	root := func(x any) any {
 		for next, ok := joined[x]; ok; next, ok = joined[x] {
@@ -114,12 +123,12 @@ func (j *Job) groups() int {
 		}
 		return x
 	}
-	for at := range j.ranks {
+	for at := range r.ranks {
 		if a, b := root(at.comm), root(at.process); a != b {
 			joined[a] = b
 		}
 	}
-	for at := range j.ranks {
+	for at := range r.ranks {
 		roots[root(at.process)] = true
 	}
 	return len(roots)
@@ -127,36 +136,41 @@ func (j *Job) groups() int {
 
 // Profile is what is known by now. steps is how many steps were recorded; 0: not known.
 func (j *Job) Profile(steps int) (*Profile, error) {
-	p := &Profile{}
+	p := &Profile{Overrides: j.log.Overrides}
+	from := &j.records
+	ranks := from.recorded()
 	if len(j.found) == 0 { // the recorder and the inspector know more than NCCL's log
-		for _, in := range j.log.joins {
-			j.comm(in.id, in.process, in.rank)
-		}
+		from, ranks = &j.log.records, j.log.ranks()
 	}
-	ranks := float64(j.recorded())
 	add := func(e Entry, calls float64) {
-		e.Calls = calls
+		e.Calls = calls / float64(ranks)
 		if steps > 0 {
 			e.StepCalls = e.Calls / float64(steps)
 		}
 		p.Entries = append(p.Entries, e)
 	}
 	times, missing, untimed := j.times()
-	for i, f := range j.found {
+	for i, f := range from.found {
 		e := Entry{CallKind: f.CallKind, Channels: f.channels, DecidedBy: f.by}
 		if all := times[int32(i)]; len(all) > 0 {
 			e.Micros = stats.Median(all)
 		}
-		add(e, float64(f.records)/ranks)
+		if f.ran == nil {
+			add(e, float64(f.records))
+		} else {
+			f.split(e, add)
+		}
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
 		return nil, err
 	}
 	for kind, n := range unknown {
-		add(Entry{CallKind: kind}, float64(n)/ranks)
+		add(Entry{CallKind: kind}, float64(n))
 	}
-	j.addLog(p, add)
+	if from == &j.log.records {
+		j.log.note(p)
+	}
 	j.addDecisions(p)
 	if missed > 0 {
 		p.note("%d of %d calls were not recorded: their sequence numbers are missing, and their sizes are not known "+
@@ -165,7 +179,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	if j.unlisted > 0 {
 		p.note("%d calls are left out: a communicator had more call signatures than its recorder keeps", j.unlisted)
 	}
-	if n := j.groups(); n > 1 {
+	if n := from.groups(); n > 1 {
 		p.note("these are %d groups of processes that have no communicator in common: are they of one job? (needed: "+
 			"the files of one)", n)
 	}
@@ -192,34 +206,34 @@ func (p *Profile) note(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
-func (j *Job) numRecords() (n int) {
-	for _, f := range j.found {
+func (r *records) numRecords() (n int) {
+	for _, f := range r.found {
 		n += f.records
 	}
 	return n
 }
 
 // comm numbers a communicator, and notes that one of its ranks was recorded in a process.
-func (j *Job) comm(id string, in process, rank int) int32 {
-	comm, ok := j.comms[id]
+func (r *records) comm(id string, in process, rank int) int32 {
+	comm, ok := r.comms[id]
 	if !ok {
-		comm = int32(len(j.comms))
-		j.comms[id] = comm
+		comm = int32(len(r.comms))
+		r.comms[id] = comm
 	}
 	at := place{comm, in}
-	if j.ranks[at] == nil {
-		j.ranks[at] = map[int]bool{}
+	if r.ranks[at] == nil {
+		r.ranks[at] = map[int]bool{}
 	}
-	j.ranks[at][rank] = true
+	r.ranks[at][rank] = true
 	return comm
 }
 
-// entry returns the place in j.found of calls that are alike.
-func (j *Job) entry(c CallKind) int32 {
-	entry, ok := j.entries[c]
+// entry returns the place in found of calls that are alike.
+func (r *records) entry(c CallKind) int32 {
+	entry, ok := r.entries[c]
 	if !ok {
-		entry = int32(len(j.found))
-		j.entries[c], j.found = entry, append(j.found, found{CallKind: c})
+		entry = int32(len(r.found))
+		r.entries[c], r.found = entry, append(r.found, found{CallKind: c})
 	}
 	return entry
 }

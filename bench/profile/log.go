@@ -19,13 +19,12 @@ import (
 // jobLog is what NCCL's own log tells, in all files of a job. With INIT it tells communicators. With COLL each rank
 // logs its calls, with their communicator. With TUNING the first rank of a communicator logs what ran, without it.
 type jobLog struct {
+	records                      // by lines of COLL, of all ranks; what only TUNING tells counts as one, too
 	members   map[member]*joined // by the address of the communicator
-	joins     []join
 	processes map[process]*memberships
 	waiting   map[waitingKey][]waiting // calls that no line of TUNING has told of yet, in their order
-	tallies   map[Shape]*tally
-	made      int // calls by lines of COLL
-	unknown   int // calls of communicators whose ranks are not known
+	called    bool                     // it has lines of COLL
+	unknown   int                      // calls of communicators whose ranks are not known
 	Overrides
 }
 
@@ -40,16 +39,9 @@ type joined struct {
 	nccl.Comm
 }
 
-// join is a rank that joined a communicator in a process.
-type join struct {
-	id string
-	process
-	rank int
-}
-
 // memberships are the communicators of a process.
 type memberships struct {
-	last  joined
+	last  nccl.Comm
 	mixed bool // their shapes differ
 	ran   bool // it logged what ran
 }
@@ -65,12 +57,6 @@ type waiting struct {
 	n    int
 }
 
-// tally counts the calls of a shape: by lines of COLL, of all ranks, and by lines of TUNING alone.
-type tally struct {
-	calls, alone int
-	ran          map[ran]int
-}
-
 type ran struct {
 	nccl.Config
 	noTuner bool
@@ -78,6 +64,7 @@ type ran struct {
 
 // Overrides are what keeps calls of a job from a policy, as its log tells.
 type Overrides struct {
+	NCCL      string   // the release that ran, as 2.29.2 or RCCL 2.26.6; "": not known
 	Variables []string // NCCL_ALGO and NCCL_PROTO, as NCCL_ALGO=Ring
 	Direct    bool     // RCCL's direct access was ready
 	inits     bool     // the log has communicators
@@ -105,7 +92,7 @@ const mostLine = 1 << 20
 func (j *Job) Log(name string, in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<16), mostLine)
-	d := newDecisions()
+	d := &decisions{map[string]map[nccl.Comm]bool{}, map[string][]record.Decision{}}
 	found := false
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Bytes()
@@ -118,18 +105,24 @@ func (j *Job) Log(name string, in io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("%s:%d: a line of the library that cannot be read: %w", name, n, err)
 		}
+		if j.log.NCCL == "" && bytes.Contains(line, []byte("CL version")) {
+			j.log.NCCL = bench.ReadRelease(line)
+		}
 		d.take(e)
-		if a, ok := e.(*record.Available); ok {
-			if j.log.offered[a.Coll] == nil {
-				j.log.offered[a.Coll] = map[nccl.Cell]bool{}
+		switch e := e.(type) {
+		case *record.Start:
+			j.log.NCCL = cmp.Or(j.log.NCCL, e.NCCL)
+		case *record.Available:
+			if j.log.offered[e.Coll] == nil {
+				j.log.offered[e.Coll] = map[nccl.Cell]bool{}
 			}
-			for _, c := range a.Cells {
-				j.log.offered[a.Coll][c] = true
+			for _, c := range e.Cells {
+				j.log.offered[e.Coll][c] = true
 			}
 		}
 		if before, message, ok := bytes.Cut(line, []byte(" NCCL INFO ")); ok {
 			found = true
-			j.logLine(processOf(before), message)
+			j.log.line(processOf(before), message)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -154,13 +147,12 @@ func processOf(before []byte) (p process) {
 	return p
 }
 
-// logLine takes a line of NCCL's log (src/init.cc and src/enqueue.cc of 2.30.7; package bench has those of TUNING):
+// line takes a line of NCCL's log (src/init.cc and src/enqueue.cc of 2.30.7; package bench has those of TUNING):
 //
 //	comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
 //	ncclCommInitRank comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x6f3a - Init START
 //	AllReduce: opCount 1 sendbuff 0x7f recvbuff 0x7f count 1 datatype 7 op 0 root 0 comm 0x55 [nranks=16] stream 0x5
-func (j *Job) logLine(of process, message []byte) {
-	l := &j.log
+func (l *jobLog) line(of process, message []byte) {
 	l.ours = l.ours || bytes.Contains(message, []byte(record.Prefix))
 	l.Direct = l.Direct || bytes.HasPrefix(message, []byte("ncclDdaIpcCommInit: scratch"))
 	if name, value, ok := bytes.Cut(message, []byte(" set by environment to ")); ok {
@@ -172,8 +164,13 @@ func (j *Job) logLine(of process, message []byte) {
 		}
 		return
 	}
+	p := l.processes[of]
+	if p == nil {
+		p = &memberships{}
+		l.processes[of] = p
+	}
 	if r, ok := bench.ReadRan(message); ok {
-		j.ran(of, r)
+		l.ran(of, p, r)
 		return
 	}
 	if !bytes.Contains(message, []byte("comm 0x")) {
@@ -202,89 +199,82 @@ func (j *Job) logLine(of process, message []byte) {
 	case known == nil || id != "" && id != known.id || is.Ranks != known.Ranks: // an address may be used again
 		known = &joined{cmp.Or(id, fmt.Sprint(at)), is}
 		l.members[at] = known
-		l.joins = append(l.joins, join{known.id, of, number("rank")})
+		l.comm(known.id, of, number("rank"))
 	case is.Nodes > 0:
 		known.Nodes = is.Nodes
 	}
 	if isCall {
-		j.called(of, known.Comm, strings.TrimSuffix(words[0], ":"), values["count"], number("datatype"))
+		l.call(of, known.Comm, strings.TrimSuffix(words[0], ":"), values["count"], number("datatype"))
 	} else if is.Nodes > 0 && is.Ranks > 1 {
 		l.inits = true
-		p := j.process(of)
-		p.mixed = p.mixed || p.last.Ranks > 0 && p.last.Comm != is
-		p.last = *known
+		p.mixed = p.mixed || p.last.Ranks > 0 && p.last != is
+		p.last = is
 	}
-}
-
-func (j *Job) process(of process) *memberships {
-	p := j.log.processes[of]
-	if p == nil {
-		p = &memberships{}
-		j.log.processes[of] = p
-	}
-	return p
 }
 
 // elementBytes are the sizes of NCCL's data types, in their order (nccl.h).
 var elementBytes = [...]uint64{1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}
 
-// called takes a call that a rank makes.
-func (j *Job) called(by process, of nccl.Comm, name, count string, datatype int) {
+// call takes a call that a rank makes.
+func (l *jobLog) call(by process, of nccl.Comm, name, count string, datatype int) {
 	coll, ok := nccl.Colls.Named(name)
 	elements, err := strconv.ParseUint(count, 10, 64)
 	if !ok || err != nil || datatype >= len(elementBytes) || elements > mostBytes || of.Ranks == 1 {
 		return
 	}
 	call := nccl.Call{Coll: coll, Bytes: elements * elementBytes[datatype]}
-	t := j.tally(call, true, of)
-	if t == nil {
+	f := l.of(call, true, of)
+	if f == nil {
 		return
 	}
-	t.calls++
-	j.log.made++
+	f.records++
+	l.called = true
 	key := waitingKey{by, call}
-	w := j.log.waiting[key]
+	w := l.waiting[key]
 	if n := len(w); n > 0 && w[n-1].comm == of {
 		w[n-1].n++
 	} else {
-		j.log.waiting[key] = append(w, waiting{of, 1})
+		l.waiting[key] = append(w, waiting{of, 1})
 	}
 }
 
 // ran takes what ran: the call that waits longest, or one of the only communicator that the process has.
-func (j *Job) ran(by process, r bench.Ran) {
+func (l *jobLog) ran(by process, p *memberships, r bench.Ran) {
 	coll, ok := nccl.Colls.Named(r.Operation)
 	if !ok {
 		return
 	}
-	p, key := j.process(by), waitingKey{by, nccl.Call{Coll: coll, Bytes: r.Bytes}}
-	w, of := j.log.waiting[key], nccl.Comm{}
+	key, of := waitingKey{by, nccl.Call{Coll: coll, Bytes: r.Bytes}}, nccl.Comm{}
+	w := l.waiting[key]
 	switch {
 	case len(w) > 0:
 		of = w[0].comm
 		if w[0].n--; w[0].n == 0 {
-			j.log.waiting[key] = w[1:]
+			l.waiting[key] = w[1:]
 		}
 	case !p.mixed:
-		of = p.last.Comm
+		of = p.last
 	}
-	t := j.tally(key.Call, r.PerRank, of)
-	if t == nil {
+	f := l.of(key.Call, r.PerRank, of)
+	if f == nil {
 		return
 	}
 	if len(w) == 0 {
-		t.alone++
+		f.records++
+	}
+	if f.ran == nil {
+		f.ran = map[ran]int{}
 	}
 	p.ran = true
-	t.ran[ran{r.Config, r.NoTuner}]++
+	f.ran[ran{r.Config, r.NoTuner}]++
 }
 
-// tally is that of a call's shape; nil: its bytes are not known, or none.
-func (j *Job) tally(call nccl.Call, perRank bool, of nccl.Comm) *tally {
+// of is where calls of a shape are counted; nil: its bytes are not known, or none.
+func (l *jobLog) of(call nccl.Call, perRank bool, of nccl.Comm) *found {
 	if perRank && (call.Coll == nccl.CollAllGather || call.Coll == nccl.CollReduceScatter) {
 		switch {
 		case of.Ranks == 0:
-			j.log.unknown++
+			l.unknown++
 			return nil
 		case call.Bytes > mostBytes/uint64(of.Ranks):
 			return nil
@@ -294,62 +284,59 @@ func (j *Job) tally(call nccl.Call, perRank bool, of nccl.Comm) *tally {
 	if call.Bytes == 0 || call.Bytes > mostBytes {
 		return nil
 	}
-	shape := Shape{call, of}
-	if j.log.tallies[shape] == nil {
-		j.log.tallies[shape] = &tally{ran: map[ran]int{}}
-	}
-	return j.log.tallies[shape]
+	return &l.found[l.entry(CallKind{call, of, nccl.NoCell})]
 }
 
-// addLog adds the calls of NCCL's log. All ranks run a call alike, so what the first rank logs holds for the others.
-func (j *Job) addLog(p *Profile, add func(e Entry, ofOneRank float64)) {
-	p.Overrides = j.log.Overrides
-	if len(j.found) > 0 {
-		return
+// ranks are those whose calls are counted: all, else those that told what ran.
+func (l *jobLog) ranks() (n int) {
+	if l.called {
+		return l.recorded()
 	}
-	tellers := 0 // processes that told what ran
-	for _, m := range j.log.processes {
-		if m.ran {
-			tellers++
+	for _, p := range l.processes {
+		if p.ran {
+			n++
 		}
 	}
-	untold := 0
-	for shape, t := range j.log.tallies {
-		total, lines := float64(t.alone)/float64(max(1, tellers)), 0
-		if j.log.made > 0 {
-			total = float64(t.calls+t.alone) / float64(j.recorded())
-		}
-		counts := map[nccl.Cell]int{}
-		for as, n := range t.ran {
-			lines, counts[as.Cell] = lines+n, counts[as.Cell]+n
-		}
-		byCount := func(a, b ran) int {
-			return cmp.Or(cmp.Compare(t.ran[b], t.ran[a]), cmp.Compare(b.Channels, a.Channels))
-		}
-		for _, as := range slices.SortedFunc(maps.Keys(t.ran), byCount) { // of several channel counts the one most used
-			if n := counts[as.Cell]; n > 0 {
-				e := Entry{CallKind: CallKind{shape.Call, shape.Comm, as.Cell}, Channels: as.Channels}
-				if as.noTuner {
-					e.DecidedBy = ByNoTuner
-				}
-				add(e, total*float64(n)/float64(lines))
-				counts[as.Cell] = 0
+	return n
+}
+
+// split adds the calls by what ran. All ranks run a call alike, so what the first rank logs holds for the others.
+func (f *found) split(e Entry, add func(e Entry, calls float64)) {
+	lines, counts := 0, map[nccl.Cell]int{}
+	for as, n := range f.ran {
+		lines, counts[as.Cell] = lines+n, counts[as.Cell]+n
+	}
+	byCount := func(a, b ran) int {
+		return cmp.Or(cmp.Compare(f.ran[b], f.ran[a]), cmp.Compare(b.Channels, a.Channels))
+	}
+	for _, as := range slices.SortedFunc(maps.Keys(f.ran), byCount) { // of several channel counts the one most used
+		if n := counts[as.Cell]; n > 0 {
+			if e.Cell, e.Channels, e.DecidedBy = as.Cell, as.Channels, ""; as.noTuner {
+				e.DecidedBy = ByNoTuner
 			}
+			add(e, float64(f.records)*float64(n)/float64(lines))
+			counts[as.Cell] = 0
 		}
-		if lines == 0 {
+	}
+}
+
+// note says what the log does not tell.
+func (l *jobLog) note(p *Profile) {
+	untold := 0
+	for _, f := range l.found {
+		if f.ran == nil {
 			untold++
-			add(Entry{CallKind: CallKind{shape.Call, shape.Comm, nccl.NoCell}}, total)
 		}
 	}
 	if untold > 0 {
 		p.note("of %d kinds of calls the log does not tell what ran (needed: TUNING in NCCL_DEBUG_SUBSYS, and the log "+
 			"of the first rank)", untold)
 	}
-	if j.log.unknown > 0 {
+	if l.unknown > 0 {
 		p.note("%d calls are left out: the log does not tell the ranks of their communicator (needed: INIT and COLL "+
-			"in NCCL_DEBUG_SUBSYS)", j.log.unknown)
+			"in NCCL_DEBUG_SUBSYS)", l.unknown)
 	}
-	if j.log.Direct {
+	if l.Direct {
 		p.note("RCCL's direct access (DDA) was ready: no log has the calls that it runs, and no tuner is asked about " +
 			"them (RCCL_DDA_ENABLE=0 turns it off)")
 	}

@@ -129,16 +129,17 @@ func TestLogBesideTheInspector(t *testing.T) {
 // What a log says of the settings is kept.
 func TestOverrides(t *testing.T) {
 	one := initOf("0xa0", "0x1", 1, 0, 1)
-	p := profiled(t, said(0, "NCCL_ALGO set by environment to Ring.")+
+	p := profiled(t, said(0, "NCCL version 2.28.9+cuda12.9")+said(0, "NCCL_ALGO set by environment to Ring.")+
 		said(1, "NCCL_ALGO set by environment to Ring.")+one+
 		said(0, "ncclDdaIpcCommInit: scratch 67108864 bytes, IpcGpuBarrier nBlocks=24"))
-	if strings.Join(p.Variables, " ") != "NCCL_ALGO=Ring" || !p.NotLoaded() || !p.Direct {
+	if strings.Join(p.Variables, " ") != "NCCL_ALGO=Ring" || !p.NotLoaded() || !p.Direct ||
+		p.NCCL != "2.28.9" {
 		t.Errorf("%+v", p.Overrides)
 	}
-	ours := said(0, "TUNER/Go: start library=0.3.0 comm=0x1 ranks=2 nodes=1 abi=6") +
+	ours := said(0, "TUNER/Go: start library=0.3.0 comm=0x1 ranks=2 nodes=1 nccl=2.30.7 abi=6") +
 		said(0, "TUNER/Go: available comm=0x1 coll=allreduce cells=\"ring/ll tree/ll\"")
 	nvls, ring := nccl.Cell{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}, nccl.Cell{Algo: nccl.AlgoRing}
-	if p := profiled(t, one+ours); p.NotLoaded() || !p.Lacks(nccl.CollAllReduce, nvls) ||
+	if p := profiled(t, one+ours); p.NotLoaded() || p.NCCL != "2.30.7" || !p.Lacks(nccl.CollAllReduce, nvls) ||
 		p.Lacks(nccl.CollAllReduce, ring) || p.Lacks(nccl.CollAllGather, nvls) {
 		t.Errorf("%+v", p.Overrides)
 	}

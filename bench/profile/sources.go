@@ -212,14 +212,8 @@ const unnamedComm = "0x0"
 
 // decisions are those of a log, by communicator.
 type decisions struct {
-	shapes       map[string]nccl.Comm
-	all, unnamed map[nccl.Comm]bool
-	byComm       map[string][]record.Decision
-}
-
-func newDecisions() *decisions {
-	return &decisions{map[string]nccl.Comm{}, map[nccl.Comm]bool{}, map[nccl.Comm]bool{},
-		map[string][]record.Decision{}}
+	shapes map[string]map[nccl.Comm]bool // of the communicators of a name; "": of all
+	byComm map[string][]record.Decision
 }
 
 func (d *decisions) take(e record.Event) {
@@ -229,32 +223,27 @@ func (d *decisions) take(e record.Event) {
 		if s.Nodes < 1 || s.Ranks < s.Nodes || s.Ranks > mostRanks {
 			return
 		}
-		if d.all[s] = true; e.ID == "" {
-			d.unnamed[s] = true
-		} else {
-			d.shapes[e.ID] = s
+		for _, id := range []string{cmp.Or(e.ID, unnamedComm), ""} {
+			if d.shapes[id] == nil {
+				d.shapes[id] = map[nccl.Comm]bool{}
+			}
+			d.shapes[id][s] = true
 		}
 	case *record.Decision:
 		d.byComm[e.ID] = append(d.byComm[e.ID], *e)
 	}
 }
 
-// decisions takes those of a log.
+// decisions takes those of a log. One whose communicator has no name, or is not named, may belong to any such
+// communicator. It is used if all of these have the same shape.
 func (j *Job) decisions(of *decisions) {
-	shapes, byComm := of.shapes, of.byComm
-	// A decision that names no communicator may belong to any. It is used if all communicators have the same shape.
-	for id, alike := range map[string]map[nccl.Comm]bool{unnamedComm: of.unnamed, "": of.all} {
-		if len(alike) == 1 {
-			shapes[id] = slices.Collect(maps.Keys(alike))[0]
-		}
-	}
-	for _, comm := range slices.Sorted(maps.Keys(byComm)) {
-		shape, ok := shapes[comm]
-		if !ok {
-			j.unnamed += len(byComm[comm])
+	for _, comm := range slices.Sorted(maps.Keys(of.byComm)) {
+		if len(of.shapes[comm]) != 1 {
+			j.unnamed += len(of.byComm[comm])
 			continue
 		}
-		for _, d := range byComm[comm] {
+		shape := slices.Collect(maps.Keys(of.shapes[comm]))[0]
+		for _, d := range of.byComm[comm] {
 			key := Shape{d.Call, shape}
 			// The last choice is in force. The choice for a single call is preferred to one for a group of calls.
 			if known, ok := j.decided[key]; !ok || d.PipeOps <= known.PipeOps {
@@ -297,7 +286,7 @@ func (j *Job) addDecisions(p *Profile) {
 				DecidedBy: d.By})
 		}
 	}
-	if len(j.decided) > 0 && len(j.found)+len(j.log.tallies) == 0 {
+	if len(j.decided) > 0 && len(j.found)+len(j.log.found) == 0 {
 		p.note("the library's log tells which calls a job makes and what runs them, not how often nor how long")
 	}
 }

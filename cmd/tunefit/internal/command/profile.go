@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +39,7 @@ It reads a job profile, or what tunefit import makes one of:
     NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING,COLL) or with the library's decisions
     (NCCL_TUNER_LOG=decisions)
 All files must be of one job. With --policy it says why something else ran than the
-policy says, as far as the files tell.
+policy says, as far as the files tell, in the release of NCCL that a log names.
 
 Shares are of the time if that is known of nearly all calls, else of the bytes. A -
 means not known: logs of decisions have no counts, no log has times, and times need
@@ -123,6 +124,11 @@ func readProfile(in *cli.Inputs, file string) (*profile.Profile, error) {
 
 // decide asks the policy and the model about every call whose size is known.
 func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
+	if _, release, ok := nccl.MeasuredWith(strings.TrimPrefix(v.NCCL, "RCCL ")); ok && f.from.NCCL == "" &&
+		release >= nccl.Oldest {
+		f.from.NCCL = release.String()
+		cli.Notes(notes, fmt.Sprintf("for NCCL %s, which the log names (--nccl names another release)", release))
+	}
 	a, err := ask.NewAsker(f.from, f.by)
 	if err != nil {
 		return err

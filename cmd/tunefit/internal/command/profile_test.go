@@ -384,6 +384,19 @@ func TestProfileOfALog(t *testing.T) {
 			}
 		}
 	}
+	// Rows for a release are asked as for the one that the log names.
+	pinned := testlib.File(t, "pinned.csv", "collective,min_bytes,max_bytes,algorithm,protocol,nccl\n"+
+		"allreduce,32M,64M,ring,ll128,2.28.9\nallreduce,32M,64M,tree,ll,\n")
+	for said, row := range map[string]string{"NCCL version 2.28.9+cuda12": "ring/ll128", "NCCL version 2.30.7": "tree/ll",
+		"RCCL version : 2.28.9-HEAD:1": "ring/ll128", "NCCL version 2.19.3": "tree/ll", "nothing": "tree/ll"} {
+		log := testlib.File(t, "job.log", strings.Replace(fmt.Sprintf(jobLog, ""), "NCCL version 2.30.7+cuda13.0", said, 1))
+		for args, want := range map[string]string{"": row, "--nccl=2.28.9": "ring/ll128"} {
+			out, _ := tunefit(t, cli.ExitOK, append([]string{"profile", log, "--policy", pinned}, strings.Fields(args)...)...)
+			if !strings.Contains(strings.Join(strings.Fields(out), " "), "nvls_tree/simple 16 ch - "+want+" ") {
+				t.Errorf("%s %s: not %s in\n%s", said, args, want, out)
+			}
+		}
+	}
 	none := testlib.File(t, "none.csv", "collective,min_bytes,max_bytes,algorithm,protocol\nbroadcast,0,inf,ring,ll\n")
 	log := testlib.File(t, "job.log", fmt.Sprintf(jobLog, ""))
 	if out, _ := tunefit(t, cli.ExitOK, "profile", log, "--policy", none); !strings.Contains(out, "no row matches") {
