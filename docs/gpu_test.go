@@ -2,7 +2,6 @@ package docs
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math"
@@ -108,10 +107,11 @@ func tried(samples []bench.Sample) int {
 // compared reads what a comparison found, and fails unless that is the verdict.
 func compared(t *testing.T, folder, verdict string) (found trial.Conclusion) {
 	t.Helper()
-	if err := json.Unmarshal(gpuFile(t, folder, "comparison-"+verdict+".json"), &found); err != nil {
+	_, read, err := trial.Read(verdict, gpuFile(t, folder, "comparison-"+verdict+".json"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(found.Verdict(), verdict) {
+	if found = *read; !strings.HasSuffix(found.Verdict(), verdict) {
 		t.Errorf("%s/comparison-%s.json: %s", folder, verdict, found.Verdict())
 	}
 	return found
@@ -120,13 +120,11 @@ func compared(t *testing.T, folder, verdict string) (found trial.Conclusion) {
 // evidence reads what a job learned.
 func evidence(t *testing.T, folder string) (e trial.Evidence) {
 	t.Helper()
-	if err := json.Unmarshal(gpuFile(t, folder, "learn/evidence.json"), &e); err != nil {
+	read, _, err := trial.Read("evidence", gpuFile(t, folder, "learn/evidence.json"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return *read
 }
 
 // decideGPU is what a policy of the H100's folder decides of an AllReduce; without a name, what NCCL chooses by itself.

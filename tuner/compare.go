@@ -20,23 +20,30 @@ func (c *Comm) takeTurns(change time.Duration) {
 		return c.member.Snapshot().Meaning(), c.info.Counter.Seq.Load()
 	})
 	c.cleanups = append(c.cleanups, remove)
-	switch slot := c.member.Slot(); {
-	case slot == 0 && c.settings.learn != "":
-		c.learn(peer, change, c.inForce().Version)
-	case slot == 0:
-		c.compare(peer, change)
-	case slot > 0:
+	if c.member.Slot() > 0 {
 		c.background("it stays unknown whether rank index 0 compares or learns", c.warnOfMissed)
 	}
-}
-
-// compare starts the comparison, on the rank of the first slot.
-func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
-	if c.info.Clock == nil || c.info.NewStamps == nil {
+	if c.member.Slot() != 0 || c.info.Clock == nil || c.info.NewStamps == nil {
 		return
 	}
-	config := c.trialConfig(peer, change)
-	config.Canary, config.Tell = c.settings.canary, c.publisher(c.member.PublishStatus)
+	log := c.log.About(about(c.info))
+	config := trial.Config{Key: c.key(), Comm: c.info.Comm, Versions: memberVersions{c.member}, Change: change,
+		Canary: c.settings.canary, Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
+		Log: log}
+	if c.settings.learn != "" {
+		// What tunefit status shows is the evidence, which has the finding in it.
+		config.Tell = c.publisher(func(context.Context, []byte) error { return nil })
+		base := c.inForce().Version
+		c.shapes = newShapes(base, c.info)
+		c.background("nothing is learned any more, and the active version stays", func(ctx context.Context) {
+			config.Learn = c.learning.subject(log, c.settings.learnBudget, base, c.shapes, c.member.PublishStatus)
+			if config.Learn != nil {
+				trial.Conduct(ctx, config)
+			}
+		})
+		return
+	}
+	config.Tell = c.publisher(c.member.PublishStatus)
 	if c.settings.compare != "" {
 		if other := c.compared(); other != nil {
 			config.Other = other
@@ -45,14 +52,7 @@ func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
 		}
 	}
 	const outcome = "nothing is compared any more, and the active version stays"
-	c.background(outcome, func(ctx context.Context) { trial.Compare(ctx, config) })
-}
-
-// trialConfig is what comparing and learning have in common.
-func (c *Comm) trialConfig(peer *trial.Peer, change time.Duration) trial.Config {
-	return trial.Config{Key: c.key(), Comm: c.info.Comm, Versions: memberVersions{c.member}, Change: change,
-		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
-		Log: c.log.About(about(c.info))}
+	c.background(outcome, func(ctx context.Context) { trial.Conduct(ctx, config) })
 }
 
 // background runs f on a goroutine until the communicator leaves. outcome is what comes of a panic in it.

@@ -2,17 +2,13 @@ package tuner
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
@@ -108,11 +104,11 @@ func (k kind) predicted() float64 { return float64(k.micros[k.choice.Algo][k.cho
 
 // factors returns what to try where a step has so many of each call, those of the most time first, and what is left
 // out.
-func (s *shapes) factors(calls map[uint64]int, settled func(nccl.Coll, nccl.Range) bool) (all []trial.Factor,
+func (s *shapes) factors(calls map[uint64]int, tried func(nccl.Coll, nccl.Range) bool) (all []trial.Factor,
 	left []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kinds, left := s.kinds(calls, settled)
+	kinds, left := s.kinds(calls, tried)
 	total, covered := 0.0, 0.0
 	for _, k := range kinds {
 		total += k.predicted()
@@ -131,7 +127,7 @@ func (s *shapes) factors(calls map[uint64]int, settled func(nccl.Coll, nccl.Rang
 
 // kinds puts the calls of a step that may be tried together, those of the most time first. left says what the others
 // are.
-func (s *shapes) kinds(calls map[uint64]int, settled func(nccl.Coll, nccl.Range) bool) (kinds []kind, left []string) {
+func (s *shapes) kinds(calls map[uint64]int, tried func(nccl.Coll, nccl.Range) bool) (kinds []kind, left []string) {
 	hashes := slices.SortedFunc(maps.Keys(s.all), func(h, i uint64) int {
 		a, b := s.all[h], s.all[i]
 		return cmp.Or(cmp.Compare(a.Coll, b.Coll), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.pipeOps, b.pipeOps))
@@ -152,7 +148,7 @@ func (s *shapes) kinds(calls map[uint64]int, settled func(nccl.Coll, nccl.Range)
 			why = "calls that the policy decides"
 		case !one.choice.Known():
 			why = "calls of which NCCL's default is not known, or not always the same"
-		case settled(one.Coll, sizes):
+		case tried(one.Coll, sizes):
 			why = "calls that an earlier job has tried"
 		}
 		if why != "" {
@@ -201,56 +197,10 @@ func (s *shapes) arms(k kind) (arms []trial.Arm) {
 	return arms[:min(len(arms), mostArms)]
 }
 
-// learn starts learning, on the rank of the first slot.
-func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Version) {
-	if c.info.Clock == nil || c.info.NewStamps == nil {
-		return
-	}
-	unchecked := c.info.NCCL.MayUseUncheckedAllGather()
-	c.shapes = &shapes{base: base.Meaning(), all: map[uint64]*shape{},
-		checked: func(coll nccl.Coll, a nccl.Algo) bool {
-			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
-		}}
-	config := c.trialConfig(peer, change)
-	// What tunefit status shows is the evidence, which has the finding in it.
-	config.Tell = c.publisher(func(context.Context, []byte) error { return nil })
-	const outcome = "nothing is learned any more, and the active version stays"
-	c.background(outcome, func(ctx context.Context) {
-		c.learning.learn(ctx, config, c.settings.learnBudget, base, c.shapes, c.member.PublishStatus)
-	})
-}
-
-// learn learns until ctx ends. publish tells tunefit status what is known.
-func (l *learning) learn(ctx context.Context, config trial.Config, budget float64, base *policyfile.Version,
-	calls *shapes, publish func(context.Context, []byte) error) {
-	log, warned := config.Log, false
-	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
-		"may change in their last bits", EnvLearn, l.dir)
-	evidence := l.newEvidence()
-	earlier, settled, err := l.earlier(evidence)
-	if err != nil { // it would be overwritten
-		log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, l.dir, err)
-		return
-	}
-	trial.Learn(ctx, config, trial.Subject{
-		Evidence: evidence, Budget: budget, Earlier: earlier,
-		Choose: func(step map[uint64]int) ([]trial.Factor, []string) { return calls.factors(step, settled) },
-		With: func(factors []trial.Factor, arms []int) (trial.Variant, error) {
-			return l.with(base, factors, arms)
-		},
-		Save: func(ctx context.Context, e trial.Evidence) {
-			if err := l.save(e); err != nil && !warned {
-				warned = true // once, not every ten blocks
-				log.Warnf("%s=%s: what is learned is not written: %v", EnvLearn, l.dir, safefile.Reason(err))
-			}
-			e.Runs = nil
-			text, err := json.Marshal(e)
-			if err == nil {
-				err = publish(ctx, text)
-			}
-			if err != nil && ctx.Err() == nil {
-				log.Infof("tunefit status cannot show what is learned: %v", err)
-			}
-		},
-	})
+// newShapes are those of a communicator whose calls are decided by base.
+func newShapes(base *policyfile.Version, info CommInfo) *shapes {
+	unchecked := info.NCCL.MayUseUncheckedAllGather()
+	return &shapes{base: base.Meaning(), all: map[uint64]*shape{}, checked: func(coll nccl.Coll, a nccl.Algo) bool {
+		return nccl.ChannelsAreChecked(coll, a, info.Nodes, unchecked)
+	}}
 }

@@ -116,7 +116,7 @@ func learningComm(t testing.TB, policyText string, settings settings) (*Comm, *p
 	var log recorder
 	c := &Comm{plugin: New(env()), info: CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: nccl.Only(23007)},
 		log: log.log(), settings: settings}
-	c.learning = c.newLearning()
+	c.learning = newLearning(settings, c.plugin, c.key(), c.info, c.log)
 	base := policyfile.None
 	if policyText != "" {
 		content := policyfile.Bundle{Policy: policyfile.Source{Name: "p.csv", Text: []byte(policyText)}}.Encode()
@@ -193,7 +193,7 @@ func TestLearnedIsKept(t *testing.T) {
 	write(t, bad, `{"format":"nccl-tuner-go learning","version":2,"nodes":2,"ranks":16,`+
 		`"nccl":"2.30.7","machine":"`+e.Machine+`"}`)
 	if all, err := c.learning.kept(e); len(all) != 1 || err != nil ||
-		log.count("WARN TUNER/Go: "+bad+" is left out: its version is 2") != 1 {
+		log.count("WARN TUNER/Go: left out: "+bad+": its version is 2") != 1 {
 		t.Errorf("%+v, %v, the log: %v", all, err, log)
 	}
 	os.Chmod(bad, 0o666)

@@ -3,6 +3,7 @@ package tuner
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,11 +51,45 @@ type learning struct {
 	rows []byte // of learned.csv as it was first read; nil: not yet
 }
 
-// newLearning is how the communicator uses it.
-func (c *Comm) newLearning() *learning {
-	return &learning{dir: c.settings.learn, trust: c.settings.files.Trust, loader: c.plugin.loader,
-		timeouts: &c.plugin.timeouts, log: c.log, key: c.key(), name: c.info.Name, comm: c.info.Comm,
-		release: c.info.NCCL}
+// newLearning is how a communicator uses it.
+func newLearning(s settings, p *Plugin, key string, info CommInfo, log telemetry.Log) *learning {
+	return &learning{dir: s.learn, trust: s.files.Trust, loader: p.loader, timeouts: &p.timeouts, log: log, key: key,
+		name: info.Name, comm: info.Comm, release: info.NCCL}
+}
+
+// subject is what a communicator may learn about whose calls are decided by base; nil where the directory cannot be
+// read. publish tells tunefit status what is known.
+func (l *learning) subject(log telemetry.Log, budget float64, base *policyfile.Version, calls *shapes,
+	publish func(context.Context, []byte) error) *trial.Subject {
+	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
+		"may change in their last bits", EnvLearn, l.dir)
+	evidence, warned := l.newEvidence(), false
+	earlier, proven, err := l.earlier(evidence)
+	if err != nil { // it would be overwritten
+		log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, l.dir, err)
+		return nil
+	}
+	return &trial.Subject{
+		Evidence: evidence, Budget: budget, Earlier: earlier,
+		Choose: func(step map[uint64]int) ([]trial.Factor, []string) { return calls.factors(step, proven) },
+		With: func(factors []trial.Factor, arms []int) (trial.Variant, error) {
+			return l.with(base, factors, arms)
+		},
+		Save: func(ctx context.Context, e trial.Evidence) {
+			if err := l.save(e); err != nil && !warned {
+				warned = true // once, not every ten blocks
+				log.Warnf("%s=%s: what is learned is not written: %v", EnvLearn, l.dir, safefile.Reason(err))
+			}
+			e.Runs = nil
+			text, err := json.Marshal(e)
+			if err == nil {
+				err = publish(ctx, text)
+			}
+			if err != nil && ctx.Err() == nil {
+				log.Infof("tunefit status cannot show what is learned: %v", err)
+			}
+		},
+	}
 }
 
 // evidenceFile is the name of the file for evidence. It is one for all communicators that try the same on such a
@@ -92,13 +127,14 @@ func (l *learning) readOwn(path string, most int64) ([]byte, error) {
 	return safefile.All(f, most)
 }
 
-func (l *learning) readEvidence(path string) (e trial.Evidence, err error) {
+func (l *learning) readEvidence(path string) (*trial.Evidence, error) {
 	text, err := l.readOwn(path, mostEvidence)
-	if err == nil {
-		err = wording.JSONError(json.Unmarshal(text, &e))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, safefile.Reason(err))
 	}
-	if err == nil {
-		err = e.Check()
+	e, _, err := trial.Read(path, text)
+	if e == nil && err == nil {
+		err = fmt.Errorf("%s: not what a job has learned", path)
 	}
 	return e, err
 }
@@ -112,9 +148,9 @@ func (l *learning) kept(of trial.Evidence) ([]trial.Evidence, error) {
 		for _, path := range paths {
 			switch e, err := l.readEvidence(path); {
 			case err != nil:
-				l.log.Warnf("%s is left out: %v", path, safefile.Reason(err))
+				l.log.Warnf("left out: %v", err)
 			case e.NCCL == of.NCCL && e.Machine == of.Machine:
-				all = append(all, e)
+				all = append(all, *e)
 			}
 		}
 		slices.SortStableFunc(all, func(a, b trial.Evidence) int { return b.At.Compare(a.At) })
@@ -122,8 +158,8 @@ func (l *learning) kept(of trial.Evidence) ([]trial.Evidence, error) {
 	})
 }
 
-// earlier returns the evidence to go on from, and which calls others have settled.
-func (l *learning) earlier(of trial.Evidence) (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool,
+// earlier returns the evidence to go on from, and which calls others have proven.
+func (l *learning) earlier(of trial.Evidence) (open []trial.Evidence, proven func(nccl.Coll, nccl.Range) bool,
 	err error) {
 	all, err := l.kept(of)
 	var learned []trial.Factor

@@ -80,7 +80,7 @@ func (c *Comm) join(own *policyfile.Version) error {
 	timing.StallLimit = c.settings.stallLimit
 	start := own
 	if c.settings.learn != "" {
-		c.learning = c.newLearning()
+		c.learning = newLearning(c.settings, c.plugin, c.key(), c.info, c.log)
 		start = c.learning.withLearned(start)
 	}
 	config := agree.Config{

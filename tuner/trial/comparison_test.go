@@ -55,17 +55,11 @@ func (r *recorder) count(substring string) (n int) {
 	return n
 }
 
-type design interface {
-	tick(context.Context, time.Time)
-	pause() time.Duration
-}
-
 // playedJob is a job whose versions take turns, without a communicator: it makes the calls of
 // steps, puts what is proposed in force after a while, and stamps calls as the host does.
 type playedJob struct {
 	t     *testing.T
-	d     *comparison
-	other design // what runs instead of d
+	s     *scheduler
 	log   recorder
 	clock Clock
 	peers Peers
@@ -123,8 +117,8 @@ func play(t *testing.T, canary bool, compare bool, a string, others ...string) *
 		config.Other = j.versions[others[0]]
 	}
 	config.Peer, _ = j.peers.Add(func() (string, uint64) { return j.inForce.Meaning(), j.call })
-	j.d = newComparison(config)
-	j.d.now = j.wall
+	j.s = newScheduler(config)
+	j.s.now = j.wall
 	return j
 }
 
@@ -159,12 +153,8 @@ func (j *playedJob) run(d time.Duration) {
 		j.call++
 		j.now = j.now.Add(j.took(j.inForce))
 		if !j.now.Before(tick) {
-			d := j.other
-			if d == nil {
-				d = j.d
-			}
-			d.tick(j.t.Context(), j.wall())
-			tick = j.now.Add(d.pause())
+			j.s.tick(j.t.Context(), j.wall())
+			tick = j.now.Add(j.s.pause())
 		}
 	}
 }
@@ -317,7 +307,7 @@ func TestComparisonWithExtraCalls(t *testing.T) {
 	}
 }
 
-// A comparison that ends on a communicator with longer steps leaves the others as they are.
+// A comparison that ends on a communicator with longer steps takes nothing from the others.
 func TestComparisonKeepsBlocks(t *testing.T) {
 	j := play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
@@ -326,7 +316,7 @@ func TestComparisonKeepsBlocks(t *testing.T) {
 	before := j.last()
 	end()
 	j.run(time.Minute)
-	if c := j.last(); c.Pairs <= before.Pairs || c.BlockSeconds != before.BlockSeconds {
+	if c := j.last(); c.Pairs <= before.Pairs || c.Steps <= before.Steps {
 		t.Errorf("%+v\nafter %+v", c, before)
 	}
 }
@@ -338,8 +328,8 @@ func TestComparisonWithEvaluation(t *testing.T) {
 	j.run(5 * time.Second)
 	phases := [][]uint64{{7, 8}, stepCalls}
 	for i := range 4 {
-		next := func() time.Duration { return nextBlock(j.now, j.d.length).Sub(j.now) }
-		for nextBlock(j.now, j.d.length).UnixNano()/int64(j.d.length)%2 == 0 { // until the first block of a pair
+		next := func() time.Duration { return nextBlock(j.now, j.s.length).Sub(j.now) }
+		for nextBlock(j.now, j.s.length).UnixNano()/int64(j.s.length)%2 == 0 { // until the first block of a pair
 			j.run(next())
 		}
 		j.run(next() + 300*time.Millisecond)

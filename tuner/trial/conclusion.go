@@ -1,8 +1,8 @@
 package trial
 
 import (
+	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -24,6 +24,14 @@ type Conclusion struct {
 	StepSeconds  float64 `json:"step_seconds"`
 	BlockSeconds float64 `json:"block_seconds"`
 	Result
+}
+
+// check finds what no job writes.
+func (c *Conclusion) check() error {
+	if c.A.Name == "" || c.B.Name == "" || c.Ranks < 1 || c.Nodes < 1 {
+		return errors.New("it does not name what is compared on which ranks")
+	}
+	return nil
 }
 
 // Compared is one side.
@@ -76,32 +84,6 @@ type Result struct {
 	Mean  float64 `json:"mean"`  // of A relative to B; 0 without pairs
 	Low   float64 `json:"low"`   // of the 95 % interval
 	High  float64 `json:"high"`
-}
-
-// pairs is how many blocks of a comparison each side has.
-func (e *experiment) pairs() int {
-	return min(e.Factors[0].Arms[0].Blocks, e.Factors[0].Arms[1].Blocks)
-}
-
-// result is what the blocks of a comparison tell: those of arm 1 are by side A.
-func (e *experiment) result() Result {
-	e.Estimate()
-	r := Result{State: Running, Pairs: e.pairs(), Steps: e.Steps}
-	if r.Pairs == 0 {
-		return r
-	}
-	c := e.difference(0, 1, 0)
-	half := Surely * c.err
-	r.Mean, r.Low, r.High = c.by, c.by-half, c.by+half
-	switch {
-	case r.Pairs >= minPairs && half <= precise:
-		r.State = Precise
-	case r.Pairs >= surePairs && math.Abs(c.by) > max(clearly*c.err, large) && c.least*c.most > 0:
-		r.State = Clear
-	case r.Pairs >= maxPairs:
-		r.State = Budget
-	}
-	return r
 }
 
 // Faster and Slower report that A's steps are shorter than B's, or longer, by an interval without 0.

@@ -22,11 +22,11 @@ func lossyJob(t *testing.T, seed uint64) (j *learningJob, lost *float64, effects
 	j.now, j.dice = j.now.Add(times(time.Hour, dice.Float64())), dice
 	calm := j.took
 	j.took = func(v *playedVersion) time.Duration {
-		for i, k := range j.l.arms[v.Meaning()] {
-			if j.l.proof == nil {
+		for i, k := range j.s.arms[v.Meaning()] {
+			if j.s.tried == nil {
 				*lost += effects[i][k] / 5
 			} else if k > 0 { // what was found
-				for i, k := range j.l.all.leaders() {
+				for i, k := range j.s.all.leaders() {
 					*lost += effects[i][k] / 5
 				}
 			}

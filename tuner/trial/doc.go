@@ -11,11 +11,11 @@
 // others. The communicators exchange no messages for that: blocks follow the wall clock, and what is drawn follows from
 // the block's number.
 //
-// A machine (machine.go) makes the blocks of an experiment: it knows steps, and what is in force when, and asks for
-// changes. Compare begins comparisons; Learn tries arms, then compares what seems to gain with what was in force. Both
-// change versions through an interface (Versions), and read a Clock that the communicator's thread writes. They end
-// with their context and leave nothing behind. Peers holds what those of one process know of each other; a process has
-// one for its life. The arithmetic is in period.go, experiment.go, estimate.go and regress.go.
+// A scheduler (scheduler.go) makes the blocks of an experiment: it knows steps, and what is in force when, and asks for
+// changes. comparison.go begins and ends comparisons. learner.go tries arms, then compares what seems to gain with what
+// was in force. Versions change through an interface (Versions); a Clock, which the communicator's thread writes, tells
+// the steps. All ends with its context and leaves nothing behind. Peers holds what those of one process know of each
+// other; a process has one for its life. The arithmetic is in period.go, experiment.go, estimate.go and regress.go.
 //
 // The package knows neither NCCL nor files nor the ranks' stores. docs/TRIAL.md describes comparisons for
 // users. docs/dev/PROTOCOL.md says why sides change as any policy does.

@@ -49,7 +49,7 @@ func (e *Evidence) cost(runs ...Run) contrast {
 			continue
 		}
 		for _, b := range run.Blocks {
-			floats.AddScaled(times, float64(b.Steps+settled+1), e.indicators(b.Arms))
+			floats.AddScaled(times, float64(b.Steps+unsettled+1), e.indicators(b.Arms))
 		}
 	}
 	return e.fit.contrast(times)

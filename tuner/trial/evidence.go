@@ -1,6 +1,8 @@
 package trial
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -118,8 +120,27 @@ func (f *Factor) best() (best int) {
 	return best
 }
 
-// Check finds what no job writes.
-func (e *Evidence) Check() error {
+// Read reads what a job has found out: evidence, or the conclusion of a comparison. The other is nil.
+func Read(name string, text []byte) (e *Evidence, c *Conclusion, err error) {
+	var into interface{ check() error }
+	if bytes.Contains(text, []byte(EvidenceFormat)) {
+		e = &Evidence{}
+		into = e
+	} else {
+		c = &Conclusion{}
+		into = c
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return nil, nil, wording.JSONErrorAt(name, text, err)
+	}
+	if err := into.check(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return e, c, nil
+}
+
+// check finds what no job writes.
+func (e *Evidence) check() error {
 	if e.Format != EvidenceFormat {
 		return fmt.Errorf("its format is %s (needed: %q)", wording.Quote(e.Format), EvidenceFormat)
 	}
@@ -143,29 +164,24 @@ func (e *Evidence) Check() error {
 			return fmt.Errorf("more than %d candidates in all (allowed: up to %d)", mostInAll, mostInAll)
 		}
 	}
+	const most, mostSteps, mostMade = 100, 1e6, 1e12 // e to the power of most is more than any time
 	for _, run := range e.Runs {
-		bad := run.Made != nil && len(run.Made) != len(e.Factors)
+		wrong := run.Made != nil && len(run.Made) != len(e.Factors)
 		for i, of := range run.Made {
-			bad = bad || len(of) != len(e.Factors[i].Arms)
-			for _, steps := range of {
-				bad = bad || !(steps >= 0 && steps <= 1e12)
-			}
-			if bad {
-				break
-			}
+			wrong = wrong || len(of) != len(e.Factors[i].Arms) ||
+				slices.ContainsFunc(of, func(steps float64) bool { return !(steps >= 0 && steps <= mostMade) })
 		}
-		if bad {
+		if wrong {
 			return fmt.Errorf("made, of the run of %s (needed: a number of steps for each candidate of each of %d "+
 				"factors)", wording.Quote(run.Comm), len(e.Factors))
 		}
 		for i, b := range run.Blocks {
-			const most, mostSteps = 100, 1e6 // e to the power of most is more than any time
-			bad := len(b.Arms) != len(e.Factors) || math.Abs(b.Mean) > most || b.Variance < 0 || b.Variance > most ||
+			wrong := len(b.Arms) != len(e.Factors) || math.Abs(b.Mean) > most || b.Variance < 0 || b.Variance > most ||
 				b.Steps < 1 || b.Steps > mostSteps
 			for j, k := range b.Arms {
-				bad = bad || k < -1 || k >= len(e.Factors[j].Arms)
+				wrong = wrong || k < -1 || k >= len(e.Factors[j].Arms)
 			}
-			if bad {
+			if wrong {
 				return fmt.Errorf("block %d of %s: candidates %v, mean %g, variance %g, steps %d (needed: one of each "+
 					"of %d factors; allowed: up to %d, and 1 to %d steps)", i+1, wording.Quote(run.Comm),
 					b.Arms[:min(len(b.Arms), 20)], b.Mean, b.Variance, b.Steps, len(e.Factors), most, int(mostSteps))
@@ -176,114 +192,57 @@ func (e *Evidence) Check() error {
 }
 
 // Add takes over what evidence of one directory tells, as far as it tried the same. Communicators of a job make the
-// same steps, so all that is told of a factor comes from the first that has it.
+// same steps, and evidence of a job that went on has the runs before: so all that is told of a factor comes from the
+// first that has it.
 func (e *Evidence) Add(directory []Evidence) {
 	had := make([]bool, len(e.Factors))
-	known := e.index()
 	for _, other := range directory {
-		here := make([]int, len(other.Factors)) // -1: not here, or had
-		for i := range other.Factors {
-			if here[i] = slices.IndexFunc(e.Factors, other.Factors[i].same); here[i] >= 0 && had[here[i]] {
-				here[i] = -1
-			}
-		}
-		for _, run := range other.Runs {
-			run.Made = e.madeHere(other.Factors, run.Made, here)
-			for _, b := range run.Blocks {
-				b.Arms = e.armsHere(other.Factors, b.Arms, here, had)
-				if slices.ContainsFunc(b.Arms, func(k int) bool { return k >= 0 }) {
-					e.addBlock(run, b, known)
+		type place struct{ factor, arm int }
+		here := make([][]place, len(other.Factors)) // where its arms are among the own
+		for i, f := range other.Factors {
+			if at := slices.IndexFunc(e.Factors, f.same); at >= 0 && !had[at] {
+				for _, a := range f.Arms {
+					here[i] = append(here[i], place{at, e.Factors[at].arm(a.Config)})
 				}
 			}
 		}
-	}
-}
-
-// madeHere is what was made of other factors, by the own ones; here says which own factor each is.
-func (e *Evidence) madeHere(factors []Factor, made [][]float64, here []int) [][]float64 {
-	if made == nil {
-		return nil
-	}
-	own := make([][]float64, len(e.Factors))
-	for i, f := range e.Factors {
-		own[i] = make([]float64, len(f.Arms))
-	}
-	for i, at := range here {
-		for k, a := range factors[i].Arms {
-			if at < 0 {
-				continue
+		for _, run := range other.Runs {
+			own := Run{Comm: run.Comm, Began: run.Began}
+			if run.Made != nil {
+				own.Made = e.none()
+				for i, arms := range here {
+					for k, p := range arms {
+						if p.arm >= 0 {
+							own.Made[p.factor][p.arm] += run.Made[i][k]
+						}
+					}
+				}
 			}
-			if to := e.Factors[at].arm(a.Config); to >= 0 {
-				own[at][to] += made[i][k]
+			for _, b := range run.Blocks {
+				arms := slices.Repeat([]int{-1}, len(e.Factors))
+				for i, k := range b.Arms {
+					if k >= 0 && here[i] != nil {
+						arms[here[i][k].factor] = here[i][k].arm
+						had[here[i][k].factor] = true
+					}
+				}
+				if b.Arms = arms; slices.Max(append(arms, -1)) >= 0 {
+					own.Blocks = append(own.Blocks, b)
+				}
+			}
+			if own.Blocks != nil {
+				e.Runs = append(e.Runs, own)
 			}
 		}
 	}
-	return own
 }
 
-// armsHere finds the arms of other factors among the own; here says which own factor each is. had notes which own ones
-// they told of.
-func (e *Evidence) armsHere(factors []Factor, arms, here []int, had []bool) []int {
-	own := slices.Repeat([]int{-1}, len(e.Factors))
-	for i, k := range arms {
-		if at := here[i]; at >= 0 && k >= 0 {
-			own[at] = e.Factors[at].arm(factors[i].Arms[k].Config)
-			had[at] = true
-		}
+// none is what is made before any step.
+func (e *Evidence) none() (made [][]float64) {
+	for _, f := range e.Factors {
+		made = append(made, make([]float64, len(f.Arms)))
 	}
-	return own
-}
-
-// index finds what evidence has: the places of runs, and in each the places of blocks by their means, of which no run
-// has one twice.
-type index map[runKey]indexedRun
-
-type runKey struct {
-	comm  string
-	began time.Time
-}
-
-type indexedRun struct {
-	at     int
-	blocks map[float64]int
-}
-
-// key is comparable: of times it takes the moment alone.
-func (r Run) key() runKey { return runKey{r.Comm, r.Began.Round(0).UTC()} }
-
-func (e *Evidence) index() index {
-	known := index{}
-	for at, run := range e.Runs {
-		key := run.key()
-		if _, twice := known[key]; twice {
-			continue
-		}
-		known[key] = indexedRun{at, map[float64]int{}}
-		for k, b := range run.Blocks {
-			known[key].blocks[b.Mean] = k
-		}
-	}
-	return known
-}
-
-// addBlock adds a block of a run. What is here already counts once.
-func (e *Evidence) addBlock(of Run, b Block, known index) {
-	key := of.key()
-	has, begun := known[key]
-	if !begun {
-		has = indexedRun{len(e.Runs), map[float64]int{}}
-		e.Runs, known[key] = append(e.Runs, Run{Comm: of.Comm, Began: of.Began, Made: of.Made}), has
-	}
-	run := &e.Runs[has.at]
-	k, had := has.blocks[b.Mean]
-	if !had {
-		has.blocks[b.Mean] = len(run.Blocks)
-		run.Blocks = append(run.Blocks, b)
-		return
-	}
-	for i, arm := range b.Arms {
-		run.Blocks[k].Arms[i] = max(run.Blocks[k].Arms[i], arm)
-	}
+	return made
 }
 
 // settle notes whether at most one arm is open. NCCL's choice is open again where no arm is surely better: all effects

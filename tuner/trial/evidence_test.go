@@ -35,20 +35,18 @@ func TestAdd(t *testing.T) {
 	second := tried(3, now, []Block{block(0.1, 0, 1), block(0.2, 1, 0)}, nccl.CollReduce, nccl.CollAllReduce)
 	second.Runs = append(second.Runs, Run{Comm: "c-8", Began: now.Add(1), Blocks: []Block{block(0.3, 0, 1), block(0.4, 1, 2), block(0.5, 1, -1)}})
 	third := tried(2, now.Add(2), []Block{block(0.6, 1)}, nccl.CollAllReduce)
-	for range 2 {
-		e.Add([]Evidence{second, third, first})
-		e.Add([]Evidence{first})
-	}
-	want := []Run{{Comm: "c-8", Began: now, Blocks: []Block{block(0.1, 1, 0), block(0.2, 0, 1)}},
-		{Comm: "c-8", Began: now.Add(1), Blocks: []Block{block(0.3, 1, -1)}}}
+	e.Add([]Evidence{second, third, first})
+	want := []Run{{Comm: "c-8", Began: now, Blocks: []Block{block(0.1, 1, -1), block(0.2, 0, -1)}},
+		{Comm: "c-8", Began: now.Add(1), Blocks: []Block{block(0.3, 1, -1)}},
+		{Comm: "c-8", Began: now, Blocks: []Block{block(0.1, -1, 0), block(0.2, -1, 1)}}}
 	if !reflect.DeepEqual(e.Runs, want) {
 		t.Errorf("%+v, want %+v", e.Runs, want)
 	}
 	e.Estimate()
-	if e.Blocks != 3 || e.Steps != 3*9 || e.Factors[0].Arms[1].Blocks != 2 || e.Factors[1].Arms[0].Blocks != 1 {
+	if e.Blocks != 5 || e.Steps != 5*9 || e.Factors[0].Arms[1].Blocks != 2 || e.Factors[1].Arms[0].Blocks != 1 {
 		t.Errorf("%d blocks, %d steps, %+v", e.Blocks, e.Steps, e.Factors)
 	}
-	if e.Add([]Evidence{tried(3, now.Add(3), []Block{block(0.7, 1)}, nccl.CollBroadcast)}); len(e.Runs) != 2 {
+	if e.Add([]Evidence{tried(3, now.Add(3), []Block{block(0.7, 1)}, nccl.CollBroadcast)}); len(e.Runs) != 3 {
 		t.Errorf("%+v", e.Runs)
 	}
 	var nothing Evidence

@@ -68,6 +68,21 @@ func newExperiment(e *Evidence, seed uint64, budget float64, again bool) *experi
 	return x
 }
 
+// newTurns begins a comparison.
+func newTurns(seed uint64, began time.Time) *experiment {
+	x := &experiment{Evidence: &Evidence{Factors: []Factor{{Arms: make([]Arm, 2)}}}, seed: seed, turns: true}
+	x.newRun(began)
+	return x
+}
+
+// rounds grows with what there is to judge: blocks, or pairs of them.
+func (e *experiment) rounds() int {
+	if e.turns {
+		return e.pairs()
+	}
+	return e.Blocks
+}
+
 // newRun begins a run. Its blocks are compared among themselves.
 func (e *experiment) newRun(began time.Time) {
 	e.drop()
@@ -142,9 +157,7 @@ func (e *experiment) add(arms []int, began time.Time, took time.Duration, steps 
 // made adds steps to what these arms have made, whether or not a block counts them.
 func (e *experiment) made(arms []int, steps float64) {
 	if e.run.Made == nil {
-		for _, f := range e.Factors {
-			e.run.Made = append(e.run.Made, make([]float64, len(f.Arms)))
-		}
+		e.run.Made = e.none()
 	}
 	for i, k := range arms {
 		e.run.Made[i][k] += steps

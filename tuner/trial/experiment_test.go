@@ -144,7 +144,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 	if o.gain == 0 {
 		return o
 	}
-	x := turns(p.dice.Uint64())
+	x := newTurns(p.dice.Uint64(), time.Time{})
 	r := Result{State: Running}
 	var was []int
 	for last = 0; r.State == Running && n < 1_000_000; {

@@ -56,18 +56,7 @@ func (q *queue) left(ahead, calls uint64, history []period) float64 {
 	type sums struct{ n, sum, squares float64 }
 	by := make([]sums, len(history))
 	for _, s := range q.recent {
-		in := -1
-		for i, h := range history {
-			switch {
-			case h.from+ahead <= s.first:
-				in = i
-			case h.from+ahead < s.first+calls:
-				in = -2
-			}
-			if in == -2 {
-				break
-			}
-		}
+		in := indexOf(history, ahead, s.first, s.first+calls)
 		if off := s.log - middle; in >= 0 && math.Abs(off) <= most {
 			by[in].n++
 			by[in].sum += off

@@ -12,8 +12,8 @@ import (
 func TestStepsOfAnotherPeriod(t *testing.T) {
 	for _, first := range []uint64{5, 10} { // calls
 		j := learn(t, [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006}, {0, -0.006}})
-		choose := j.l.subject.Choose
-		j.l.subject.Choose = func(calls map[uint64]int) ([]Factor, []string) {
+		choose := j.s.Learn.Choose
+		j.s.Learn.Choose = func(calls map[uint64]int) ([]Factor, []string) {
 			for hash := range calls {
 				calls[hash] /= int(first / 5)
 			}
@@ -26,14 +26,14 @@ func TestStepsOfAnotherPeriod(t *testing.T) {
 			}
 			return even(v)
 		}
-		j.until(func() bool { return j.l.experiment != nil && j.l.all.Blocks >= 5 })
+		j.until(func() bool { return j.s.experiment != nil && j.s.all.Blocks >= 5 })
 		train, others := j.calls, 0
 		for range 4 {
 			j.calls = []uint64{7, 8, 7, 9}
 			j.run(12 * time.Second)
 			j.calls, alternates = train, !alternates
 			j.run(30 * time.Second)
-			if j.l.steps.period > 0 && j.l.steps.period != first {
+			if j.s.steps.period > 0 && j.s.steps.period != first {
 				others++
 			}
 			alternates = first == 10
@@ -42,7 +42,7 @@ func TestStepsOfAnotherPeriod(t *testing.T) {
 		if others == 0 {
 			t.Fatalf("no step is found as another than %d calls", first)
 		}
-		for i, b := range j.l.all.Runs[0].Blocks {
+		for i, b := range j.s.all.Runs[0].Blocks {
 			want, most := 0.1*float64(first/5), int(150*5/first)
 			if s := math.Exp(b.Mean); s < 0.8*want || s > 1.2*want || b.Steps > most {
 				t.Errorf("block %d has %d steps of %.0f ms; the first took %.0f to %.0f ms", i, b.Steps, 1000*s, 1000*want,
@@ -75,16 +75,16 @@ func TestSlowChanges(t *testing.T) {
 					j.slow = times(time.Duration(ms)*time.Millisecond, 1+jitter*(2*j.dice.Float64()-1)) - 700*time.Millisecond
 					return times(calm(v), 1.5)
 				}
-				j.until(func() bool { return j.l.experiment != nil })
+				j.until(func() bool { return j.s.experiment != nil })
 				began := j.now
 				j.run(4 * time.Minute)
 				if j.log.count("does not become active") > 0 {
 					t.Errorf("a change takes %d ms: it ends; the log: %v", ms, j.log.lines)
 				}
-				if j.l.over || j.l.proof != nil {
+				if j.over() || j.s.tried != nil {
 					continue
 				}
-				worst = min(worst, float64(j.l.all.Steps)*j.l.all.StepSeconds/j.now.Sub(began).Seconds())
+				worst = min(worst, float64(j.s.all.Steps)*j.s.all.StepSeconds/j.now.Sub(began).Seconds())
 			}
 			t.Logf("a change takes %d ms +- %.0f %%: %.0f %% of the steps count, at worst", ms, 100*jitter, 100*worst)
 			if worst < 0.8 {
@@ -99,7 +99,7 @@ func TestNothingStaysUnseen(t *testing.T) {
 	for seed := range uint64(10) {
 		j := learn(t, learningEffects)
 		j.dice = rand.New(rand.NewPCG(81, seed))
-		j.until(func() bool { return j.l.experiment != nil && j.l.all.Blocks >= 10 })
+		j.until(func() bool { return j.s.experiment != nil && j.s.all.Blocks >= 10 })
 		calm := j.took
 		since, was, most := j.now, j.inForce, time.Duration(0)
 		j.took = func(v *playedVersion) time.Duration {
@@ -115,8 +115,8 @@ func TestNothingStaysUnseen(t *testing.T) {
 		j.calls = []uint64{7, 8}
 		j.run(10 * time.Second)
 		j.calls = train
-		if j.run(10 * time.Minute); most > 3*j.l.length+5*time.Second {
-			t.Errorf("seed %d: a candidate stayed in force for %v, in blocks of %v", seed, most, j.l.length)
+		if j.run(10 * time.Minute); most > 3*j.s.length+5*time.Second {
+			t.Errorf("seed %d: a candidate stayed in force for %v, in blocks of %v", seed, most, j.s.length)
 		}
 	}
 }

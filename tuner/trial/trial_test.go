@@ -16,13 +16,6 @@ func nextBlock(t time.Time, length time.Duration) time.Time {
 	return time.Unix(0, (t.UnixNano()/int64(length)+1)*int64(length))
 }
 
-// turns is a comparison.
-func turns(seed uint64) *experiment {
-	x := &experiment{Evidence: &Evidence{Factors: []Factor{{Arms: make([]Arm, 2)}}}, seed: seed, turns: true}
-	x.newRun(time.Time{})
-	return x
-}
-
 // A job whose steps vary as training's do.
 type job struct {
 	dice   *rand.Rand
@@ -35,7 +28,7 @@ type job struct {
 
 // run makes steps until a comparison ends, and returns how many.
 func (j job) run(most int) (Result, int) {
-	x := turns(j.dice.Uint64())
+	x := newTurns(j.dice.Uint64(), time.Time{})
 	now := time.Unix(1_000_000, j.dice.Int64N(int64(time.Hour)))
 	phase := 2 * math.Pi * j.dice.Float64()
 	unsettled, last, open := 0, 0, 0
@@ -172,7 +165,7 @@ func TestTrialsOfShortSteps(t *testing.T) {
 
 // playTurns adds blocks of steps to a comparison until it ends. level is what a block's steps are longer by.
 func playTurns(dice *rand.Rand, noise float64, steps int, level func(block int64, arm int) float64) Result {
-	x := turns(dice.Uint64())
+	x := newTurns(dice.Uint64(), time.Time{})
 	for block := int64(0); ; block++ {
 		arms := x.draw(block)
 		longer := level(block, arms[0])
@@ -236,7 +229,7 @@ func TestClear(t *testing.T) {
 
 // Communicators share nothing but the versions and the clock, and must still agree. Each pair of blocks has both sides.
 func TestTurns(t *testing.T) {
-	x := turns(seedOf("a", "b"))
+	x := newTurns(seedOf("a", "b"), time.Time{})
 	first := 0
 	for pair := range int64(1000) {
 		a, b := x.draw(2 * pair)[0], x.draw(2*pair + 1)[0]

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -301,20 +300,17 @@ func readComparisons(dir string) (all []trial.Conclusion, err error) {
 	return all, nil
 }
 
-func readComparison(file string) (c trial.Conclusion, err error) {
+func readComparison(file string) (trial.Conclusion, error) {
 	text, err := cli.ReadRegular(file)
 	if err != nil {
-		return c, err
+		return trial.Conclusion{}, err
 	}
-	if err = json.Unmarshal(text, &c); err == nil && (c.A.Name == "" || c.B.Name == "" || c.Ranks < 1 || c.Nodes < 1) {
-		err = errors.New("it does not name what is compared on which ranks")
+	_, c, err := trial.Read(file, text)
+	if c != nil {
+		return *c, nil
 	}
-	if err != nil {
-		return c,
-			fmt.Errorf("%s: this is no comparison: %w (the library writes these files whole: copy it again, or "+
-				"remove it)", file, wording.JSONError(err))
-	}
-	return c, nil
+	return trial.Conclusion{}, fmt.Errorf("%w (needed: a comparison; the library writes these files whole: copy it "+
+		"again, or remove it)", cmp.Or(err, fmt.Errorf("%s: what a job has learned", file)))
 }
 
 func writeComparisons(w io.Writer, all []trial.Conclusion) {

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,7 @@ import (
 // learned is what a job has learned on one communicator, and the file that says so.
 type learned struct {
 	File string `json:"file"`
-	trial.Evidence
+	*trial.Evidence
 }
 
 func learnCommand() *cobra.Command {
@@ -79,21 +78,18 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 			fmt.Fprintf(notes, "left out: %v\n", foreign)
 			continue
 		}
-		if err = json.Unmarshal(text, &l.Evidence); err != nil {
-			err = wording.JSONErrorAt(l.File, text, err)
-		} else if err = l.Check(); err != nil {
-			err = fmt.Errorf("%s: %w", l.File, err)
-		} else {
-			l.Estimate()
-			l.Factors, l.Runs = append([]trial.Factor{}, l.Factors...), append([]trial.Run{}, l.Runs...)
-			for i := range l.Runs { // what is empty is [] in JSON, not null
-				l.Runs[i].Blocks = append([]trial.Block{}, l.Runs[i].Blocks...)
-			}
-		}
-		if err != nil {
+		if l.Evidence, _, err = trial.Read(l.File, text); err != nil {
 			failed = append(failed, fmt.Errorf("%w (the library writes these files whole: copy it again, or remove it)",
 				err))
 			continue
+		}
+		if l.Evidence == nil { // a comparison
+			continue
+		}
+		l.Estimate()
+		l.Factors, l.Runs = append([]trial.Factor{}, l.Factors...), append([]trial.Run{}, l.Runs...)
+		for i := range l.Runs { // what is empty is [] in JSON, not null
+			l.Runs[i].Blocks = append([]trial.Block{}, l.Runs[i].Blocks...)
 		}
 		l.Name, l.Machine = wording.Line(l.Name), wording.Line(l.Machine)
 		for i, why := range l.LeftOut {

@@ -42,7 +42,7 @@ func armVerdict(f trial.Factor, i int) string {
 
 func writeLearned(w io.Writer, all []learned) {
 	for i := range all {
-		line := livejobs.LearningHeadline(all[i].Evidence)
+		line := livejobs.LearningHeadline(*all[i].Evidence)
 		if len(all) > 1 {
 			line = title(all[i]) + ": " + line
 		}
@@ -52,7 +52,7 @@ func writeLearned(w io.Writer, all []learned) {
 		e := l.Evidence
 		fmt.Fprintf(w, "\n%s, NCCL %s, machine %s, %s to %s: %s\n", title(l), cmp.Or(e.NCCL, "not known"),
 			cmp.Or(e.Machine, "not known"), e.Began.Format("2006-01-02 15:04"), e.At.Format("2006-01-02 15:04"),
-			livejobs.LearningState(e))
+			livejobs.LearningState(*e))
 		t := cli.NewTable(w)
 		if len(e.Factors) > 0 {
 			t.Row("collective", "size", "calls a step", "tried", "step time", "95 %", "ms a step", "blocks", "")

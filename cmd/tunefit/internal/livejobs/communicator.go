@@ -2,7 +2,6 @@ package livejobs
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -138,26 +136,12 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 }
 
 // readNote reads what the rank that compares or learns has left last.
-func (c *Communicator) readNote(text []byte) error {
-	var learned trial.Evidence
-	err := wording.JSONError(json.Unmarshal(text, &learned))
-	if learned.Format == trial.EvidenceFormat {
-		if err == nil {
-			err = learned.Check()
-		}
-		if err != nil {
-			return err
-		}
-		c.Learning = &learned
-		return nil
+func (c *Communicator) readNote(text []byte) (err error) {
+	if c.Learning, c.Comparison, err = trial.Read("record", text); c.Comparison != nil {
+		found := c.Comparison
+		found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
 	}
-	var found trial.Conclusion
-	if err := json.Unmarshal(text, &found); err != nil {
-		return wording.JSONError(err)
-	}
-	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
-	c.Comparison = &found
-	return nil
+	return err
 }
 
 // later returns the text of a file that ranks read in a later version. They name their files at the start. A version

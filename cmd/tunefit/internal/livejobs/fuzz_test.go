@@ -24,7 +24,7 @@ func FuzzStatus(f *testing.F) {
 		{Arms: []trial.Arm{{}, {Config: nccl.Config{Channels: 8}, Blocks: 3, Effect: -0.1}}}}}),
 		"id host 1 2 3 b rank=1", []byte("x"))
 	f.Add(note(trial.Conclusion{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}), "x", policyfile.Bundle{}.Encode())
-	f.Add([]byte(`{"a":{"name":"\u001b"},"pairs":-1}`), "\x1b \x1b 1", []byte("cannot-stage"))
+	f.Add([]byte(`{"nodes":1,"ranks":2,"a":{"name":"\u001b"},"b":{"name":"b"},"pairs":-1}`), "\x1b \x1b 1", []byte("cannot-stage"))
 	f.Fuzz(func(t *testing.T, note []byte, slot string, content []byte) {
 		records := agree.Communicator{Key: agree.CommKey(1, 2), ID: 1, Ranks: 2, Note: note,
 			Slots: []agree.Slot{{Index: 0, Identity: slot, Name: slot}},

@@ -53,9 +53,9 @@ func TestStatusForPrometheus(t *testing.T) {
 		{"duplicate", map[string]string{"p/" + comm + ".1": `{"freeze":true}`}, []sample{sampled(1, "frozen")}},
 		{"ending", map[string]string{c + "left/0": ""}, []sample{sampled(1, "ranks", "state", "left"),
 			sampled(1, "ranks", "state", "unknown")}},
-		{"compares", map[string]string{c + "note/1": `{"state":"running"}`},
+		{"compares", map[string]string{c + "note/1": `{"nodes":1,"ranks":2,"a":{"name":"a"},"b":{"name":"b"},"state":"running"}`},
 			[]sample{sampled(1, "comparing", "comm_id", "0x7")}},
-		{"has compared", map[string]string{c + "note/1": `{"state":"precise"}`}, []sample{sampled(0, "comparing")}},
+		{"has compared", map[string]string{c + "note/1": `{"nodes":1,"ranks":2,"a":{"name":"a"},"b":{"name":"b"},"state":"precise"}`}, []sample{sampled(0, "comparing")}},
 		{"is to compare", nil, []sample{sampled(0, "comparing")}},
 		{"damaged", map[string]string{"p/" + comm + ".1": "?"}, []sample{sampled(1, "record_errors")}},
 	} {

@@ -99,7 +99,7 @@ func TestStatusSays(t *testing.T) {
 		{"compared",
 			map[string]string{
 				c +
-					"note/3": `{"a":{"name":"p.csv"},"b":{"name":"NCCL's default"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
+					"note/3": `{"nodes":2,"ranks":2,"a":{"name":"p.csv"},"b":{"name":"NCCL's default"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
 				c + "note/2": "an older one"}, []string{
 				"0x7: p.csv against NCCL's default, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of " +
 					"blocks of 8s, 70 steps of some 500ms)"}},
@@ -110,7 +110,7 @@ func TestStatusSays(t *testing.T) {
 			[]string{"0x7: it learns, trying. 31 blocks of 8 s; step 800 ms. allreduce 4KiB tree/ll instead of ring/ll: " +
 				"-2.0 % of the step (-2.4 .. -1.6). 1 of 1 call signature settled. Lost so far: 3 steps (1 .. 5)."}},
 		{"compared, damaged", map[string]string{c + "note/3": "?"},
-			[]string{"0x7: its comparison cannot be read: invalid character '?' looking for beginning of value"}},
+			[]string{"0x7: its comparison cannot be read: record:1:1: invalid character '?' looking for beginning of value"}},
 		{"damaged", map[string]string{"p/" + comm + ".1": "?"},
 			[]string{"0x7: a record cannot be read: p/" + comm +
 				".1: invalid character '?' looking for beginning of value"}},
