@@ -23,6 +23,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -349,4 +350,427 @@ func unmeasuredDefault(report *fit.Report) string {
 		}
 	}
 	return ""
+}
+
+func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
+	refused, spare := set.Rows-set.Used, 0
+	for _, r := range rejected {
+		refused += r.Rows
+	}
+	for _, r := range set.Refused {
+		if r.NotNeeded {
+			spare += r.Rows
+		}
+	}
+	notNeeded := ""
+	if spare > 0 {
+		notNeeded = fmt.Sprintf("%d not needed, ", spare)
+	}
+	fmt.Fprintf(w, "measurements: %d used, %s%d refused\n", set.Used, notNeeded, refused-spare)
+	for _, r := range append(rejected, set.Refused...) {
+		fmt.Fprintf(w, "  %d: %s\n", r.Rows, r.Reason)
+	}
+	for _, m := range set.Machines {
+		if known := m.String(); known != "" {
+			fmt.Fprintf(w, "  %s measured with %s\n", wording.Plural(m.Rows, "row"), known)
+		}
+	}
+	for _, under := range set.Under() {
+		only := ""
+		if under.Variables != "" {
+			only = " (for jobs with these variables only)"
+		}
+		fmt.Fprintf(w, "  measured under %s%s\n", under, only)
+	}
+	if set.Simulated > 0 {
+		fmt.Fprintf(w, "  %d of those used are simulated, not measured\n", set.Simulated)
+	}
+}
+
+// writeAnswer prints the recommendations, what they rest on, and what to do next.
+func writeAnswer(w io.Writer, in report.Input) {
+	if in.Worth != nil {
+		writeWorth(w, in.Worth, in.Job, in.Set.Simulated > 0)
+		fmt.Fprintln(w)
+	}
+	recommendations := report.Recommendations(in)
+	tw := cli.NewList(w)
+	gains := false
+	decided, harm := 0, 0
+	var assumed []string
+	for _, v := range recommendations {
+		tw.Row(v.Group(), v)
+		decided, harm = decided+v.Tried, harm+v.Slower
+		gains = gains || !v.Once() && (v.Advice == report.UseIt || v.Advice == report.UseWithCare)
+		if v.NoiseAssumed {
+			assumed = append(assumed, v.Group())
+		}
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
+	if gains {
+		as := "measured"
+		if in.Set.Simulated > 0 {
+			as = "simulated, not measured"
+		}
+		fmt.Fprintf(w, "less time: compared with NCCL's default, both as %s, corrected for picking the best of "+
+			"several noisy measurements; it may differ between the sizes measured\n", as)
+	}
+	if decided > 0 {
+		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's default\n",
+			model.LeftOutSizes, harm, wording.Plural(decided, "decision"))
+	}
+	if len(assumed) > 0 {
+		fmt.Fprintf(w, "assumed: the run-to-run variation of %s (too few repetitions to know it)\n",
+			cli.Few(assumed, 8, ", "))
+	}
+	if floors := floorsOf(in); floors != (nccl.Floors{}) {
+		fmt.Fprintf(w,
+			"channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a "+
+				"job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; "+
+				"tunefit sweep measures only what it has)\n", floors)
+	}
+	if len(in.Apart) > 0 {
+		fmt.Fprintf(w,
+			"graphs and eager runs choose differently (a policy of one is not for jobs that run the other):\n  %s\n",
+			cli.Few(in.Apart, 8, "\n  "))
+	}
+	if len(in.Bandwidths) > 0 {
+		fmt.Fprintf(w, "bus bandwidth: %s\n", strings.Join(in.Bandwidths, "\n               "))
+	}
+	for _, line := range report.CarriedOver(in.Rows) {
+		fmt.Fprintln(w, line)
+	}
+	gaps := report.Gaps(in.Report)
+	for _, f := range gaps {
+		if f.Kind == report.NotOffered {
+			fmt.Fprintln(w, f)
+		}
+	}
+	if all := doubts(gaps); len(all) > 0 {
+		fmt.Fprintf(w, "doubtful: %s\n", cli.Few(all, 8, "\n          "))
+	}
+	writeRows(w, in.Set, in.Rejected)
+	if steps := report.Steps(gaps); len(steps) > 0 {
+		fmt.Fprintln(w, "\nwhat to measure next:")
+		for _, s := range steps {
+			fmt.Fprintf(w, "  %s (%s)\n", s.Do, s.Where)
+		}
+	}
+}
+
+// floorsOf are the least numbers of channels that a job must force to have what the model and the rows choose.
+func floorsOf(in report.Input) nccl.Floors {
+	floors := in.Model.Floors()
+	for _, r := range in.Rows {
+		if r.Floored {
+			floors.Add(r.Algo, r.Channels)
+		}
+	}
+	return floors
+}
+
+// doubts are the gaps of measurements that contradict each other or vary.
+func doubts(gaps []report.Gap) []string {
+	all := []string{}
+	for _, f := range gaps {
+		if f.Kind == report.Contradictory || f.Kind == report.Varying {
+			all = append(all, f.String())
+		}
+	}
+	return all
+}
+
+// fitJSON is what fit --json prints: what the text says, and the files that hold the rest.
+type fitJSON struct {
+	Job      *worthJSON              `json:"job,omitempty"` // with --profile
+	Groups   []report.Recommendation `json:"groups"`
+	Doubtful []string                `json:"doubtful"`
+	// where graphs and eager runs choose differently
+	Apart      []string `json:"graphs_and_eager_differ,omitempty"`
+	Bandwidths []string `json:"bus_bandwidths,omitempty"` // of the largest sizes; left out: the machine is not known
+	// variables without which a job lacks channels that are chosen
+	Needs        string            `json:"job_needs,omitempty"`
+	Measurements int               `json:"measurements"` // used
+	Simulated    int               `json:"simulated"`    // of them
+	Refused      []fit.Refusal     `json:"refused"`
+	ToDo         []report.NextStep `json:"to_do"`
+	Rows         int               `json:"rows"`                   // of the policy
+	NotMeasured  []string          `json:"not_measured,omitempty"` // rows for more nodes than were measured
+	Model        string            `json:"model,omitempty"`        // files that were asked for
+	Policy       string            `json:"policy,omitempty"`       // left out: no row would improve for sure
+	Report       string            `json:"report,omitempty"`
+}
+
+// worthJSON is what decisions are worth to a job, in words and numbers.
+type worthJSON struct {
+	Headline string `json:"headline"`
+	*fit.Worth
+}
+
+func newFitJSON(f *fitFlags, in report.Input) fitJSON {
+	gaps := report.Gaps(in.Report)
+	j := fitJSON{
+		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Apart: in.Apart,
+		Bandwidths: in.Bandwidths, Measurements: in.Set.Used,
+		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
+		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows),
+		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,
+	}
+	if len(in.Rows) > 0 {
+		j.Policy = f.csv
+	}
+	if in.Worth != nil {
+		j.Job = &worthJSON{report.JobHeadline(in.Worth), in.Worth}
+	}
+	if floors := floorsOf(in); floors != (nccl.Floors{}) {
+		j.Needs = floors.String()
+	}
+	return j
+}
+
+// writeWorth prints what decisions are worth to a job.
+func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
+	fmt.Fprintf(out, "\n%s: %s\n", cli.Called(job), report.JobHeadline(w))
+	for _, note := range report.JobCoverage(w) {
+		fmt.Fprintf(out, "  %s\n", note)
+	}
+	if simulated && w.Covered > 0 {
+		fmt.Fprintln(out, "  what was measured here is simulated in part or whole: this says nothing about the job")
+	}
+	if w.Covered == 0 {
+		return
+	}
+	tw := cli.NewTable(out)
+	tw.Row("in the job", "default", "policy", "best", "policy / default", "policy / best", "covered")
+	row := func(name string, p fit.WorthSum) {
+		tw.Row(name, profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best),
+			fmt.Sprintf("%.3f", p.Policy/p.Default), fmt.Sprintf("%.3f", p.Policy/p.Best),
+			cli.Percent(p.Covered))
+	}
+	if len(w.Parts) > 1 {
+		row("all", w.WorthSum)
+	}
+	for _, p := range w.Parts {
+		row(p.Key.String(), p.WorthSum)
+	}
+	tw.Flush()
+}
+
+// otherRuns returns a pool for what another pool leaves out: eager runs where that keeps graphs, and graphs where it
+// keeps eager runs. Where it keeps anything else there is none.
+func otherRuns(pool *fit.Pool) []*fit.Pool {
+	other := fit.NewPool()
+	other.MadeWith, other.Offers = pool.MadeWith, pool.Offers
+	switch pool.Runs {
+	case "graph":
+		other.Runs = "eager"
+	case "eager":
+		other.Runs = "graph"
+	default:
+		return nil
+	}
+	return []*fit.Pool{other}
+}
+
+// leastApart is the factor in time from which on another choice is worth a line.
+const leastApart = 1.03
+
+// chosenApart says where the rows that the other runs of the same machine make choose what takes longer than the choice
+// of the rows, in the set of these, a line for each range of sizes.
+func chosenApart(set *fit.Set, others *fit.Pool, rows []fit.Row) (lines []string, err error) {
+	other := others.Set()
+	if len(other.Groups) == 0 || unlike(other) != nil { // which of them is nobody's to say
+		return nil, nil
+	}
+	file, _ := fit.Fit(other, fit.Options{})
+	m, err := model.Compile("the other runs", file)
+	if err != nil {
+		return nil, err
+	}
+	theirs := fit.Rows(m)
+	kept, left := "in graphs", "in eager runs"
+	if others.Runs == "graph" {
+		kept, left = left, kept
+	}
+	for _, g := range set.Groups {
+		of := other.Of(g.Key)
+		if of == nil {
+			continue
+		}
+		var first, last uint64
+		said, worst := "", 0.0
+		end := func() {
+			if said != "" {
+				lines = append(lines, fmt.Sprintf("%s at %s: %s, which takes up to %.2f times as long %s", g.Key,
+					cli.SizeRange(first, last), said, worst, kept))
+			}
+		}
+		for _, d := range g.Default {
+			if !slices.ContainsFunc(of.Default, func(o fit.Point) bool { return o.Bytes == d.Bytes }) {
+				continue
+			}
+			text := ""
+			mine, their := chosenBy(rows, g, d), chosenBy(theirs, g, d)
+			factor := their.Micros / mine.Micros
+			if factor > leastApart && mine.Micros > 0 {
+				text = fmt.Sprintf("%s %s, %s %s", inWords(mine, d), kept, inWords(their, d), left)
+			}
+			if text != said {
+				end()
+				first, said, worst = d.Bytes, text, 0
+			}
+			last, worst = d.Bytes, max(worst, factor)
+		}
+		end()
+	}
+	return lines, nil
+}
+
+// chosenBy returns the point that rows choose in a group at the size of a default, which is that where no row decides.
+// The time is 0 of a choice that the group does not have there.
+func chosenBy(rows []fit.Row, g *fit.Group, byDefault fit.Point) fit.Point {
+	call := nccl.Call{Coll: g.Coll, Bytes: byDefault.Bytes}
+	c, ok := fit.DecideByRows(rows)(g.Comm, call, nccl.Everything()) // it was measured, so NCCL offers it
+	if !ok {
+		return byDefault
+	}
+	for _, p := range g.Points {
+		if p.Config == c && p.Bytes == byDefault.Bytes {
+			return p
+		}
+	}
+	return fit.Point{Config: c, Bytes: byDefault.Bytes}
+}
+
+func inWords(p, byDefault fit.Point) string {
+	if p.Config == byDefault.Config {
+		return "NCCL's default"
+	}
+	return p.Config.String()
+}
+
+// readSweeps pools the measurements of all files and lists why some times were rejected while reading, each reason with
+// the place of the first. anyway takes files of which too little can be read, too. Those of found that are no
+// measurements are left out. The pools of also get all of it, too.
+func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
+	anyway bool, also ...*fit.Pool) (*fit.Set, []model.Source, []fit.Refusal, error) {
+	var sources []model.Source
+	var rejected []fit.Refusal
+	known := map[string]int{} // in rejected, by reason
+	in := newReader(inputs, cmd, files, found, anyway)
+	for _, name := range files {
+		r, digest := in.read(name)
+		if r == nil {
+			continue
+		}
+		for _, p := range append(also, pool) {
+			p.Begin(name)
+			for i := range r.Samples {
+				p.Add(&r.Samples[i])
+			}
+			for _, m := range slices.Concat(r.Failed, r.NotOffered) {
+				p.Fail(&m)
+			}
+		}
+		in.notes = append(in.notes, r.Notes...)
+		for _, rej := range r.Rejected {
+			i, seen := known[rej.Reason]
+			if !seen {
+				i = len(rejected)
+				known[rej.Reason] = i
+				rejected = append(rejected, fit.Refusal{Reason: rej.Reason + " (" + rej.First(r.File) + ")"})
+			}
+			rejected[i].Rows += rej.Count
+		}
+		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: len(r.Samples)})
+	}
+	if err := in.finish(cmd.ErrOrStderr()); err != nil {
+		return nil, nil, nil, err
+	}
+	slices.SortFunc(rejected, func(a, b fit.Refusal) int { return strings.Compare(a.Reason, b.Reason) })
+	return pool.Set(), sources, rejected, nil
+}
+
+// tuningFunc tells NCCL's estimates for a communicator, with the releases of Set.NCCL; nil: they are not known.
+type tuningFunc func(comm nccl.Comm, with string) *tuning.Tuning
+
+// tuningOn tells the estimates on the machine of a topology file. They are not known for RCCL, nor for communicators of
+// other nodes.
+func tuningOn(env ncclchoice.Env, file string) tuningFunc {
+	machines := map[nccl.Version]*ncclchoice.Model{}
+	return func(comm nccl.Comm, with string) *tuning.Tuning {
+		_, release, ok := nccl.MeasuredWith(with)
+		if with != "" && !ok {
+			return nil
+		}
+		if _, seen := machines[release]; !seen {
+			from := ncclchoice.Flags{Env: env, Topo: file}
+			if ok {
+				from.NCCL = release.String()
+			}
+			machines[release], _ = from.Read() // nil: ask.ReadMachine says what is wrong with it
+		}
+		machine := machines[release]
+		if machine == nil {
+			return nil
+		}
+		t, err := machine.Of(comm)
+		if err != nil || t.Comm != comm {
+			return nil
+		}
+		return t
+	}
+}
+
+// offers tells what NCCL offers, as far as that is known.
+func (on tuningFunc) offers(key fit.Key, cell nccl.Cell, with string) bool {
+	t := on(key.Comm, with)
+	const anySize = 1 << 20 // what there is does not depend on it
+	return t == nil || t.Table(key.Coll, anySize, 1)[cell.Algo][cell.Proto] >= 0
+}
+
+// Limits of what reached says.
+const (
+	saturated = 9  // times the latency: the size takes so long to send
+	limited   = .5 // of what NCCL counts on. Of the machines that were measured, the worst reach 0.7
+)
+
+// reached says which bus bandwidth the largest sizes have, for each collective and communicator whose default was
+// measured there, and what NCCL counts on for the links of its rings, or of NVLS where that is the fastest.
+func (on tuningFunc) reached(set *fit.Set) (lines []string) {
+	for _, g := range set.Groups {
+		t := on(g.Comm, set.NCCL)
+		under := slices.ContainsFunc(slices.Collect(maps.Keys(g.Under)),
+			func(c bench.Conditions) bool { return c.Variables != "" }) // they may take links away
+		if t == nil || under {
+			continue
+		}
+		bandwidth := func(a nccl.Algo) float64 { return float64(t.Bandwidths[g.Coll][a][nccl.ProtoSimple]) }
+		allowed, of := bandwidth(nccl.AlgoRing), "NCCL's rings"
+		enough := saturated * float64(t.Latencies[g.Coll][nccl.AlgoRing][nccl.ProtoSimple]) * allowed * 1e3
+		var best fit.Point
+		rate := func(p fit.Point) float64 { return float64(p.Bytes) / 1e3 / p.Micros }
+		for _, p := range slices.Concat(g.Default, g.Points) {
+			large := float64(p.Bytes) >= enough &&
+				slices.ContainsFunc(g.Default, func(own fit.Point) bool { return own.Bytes == p.Bytes })
+			if large && (best.Bytes == 0 || rate(p) > rate(best)) {
+				best = p
+			}
+		}
+		if best.Bytes == 0 || allowed == 0 {
+			continue
+		}
+		if nvls := bandwidth(nccl.AlgoNVLS); best.Config.Algo == nccl.AlgoNVLS && nvls > allowed {
+			allowed, of = nvls, "NVLS"
+		}
+		factor := g.Coll.BusFactor(float64(g.Ranks))
+		line := fmt.Sprintf("%s: %s GB/s at %s; the links of %s allow %s", g.Key, gbps(rate(best)*factor),
+			nccl.FormatBytes(best.Bytes), of, gbps(allowed*factor))
+		if rate(best) < limited*allowed {
+			line += ": not the choice of an algorithm limits it; see tunefit doctor --machine"
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
