@@ -130,21 +130,21 @@ func TestAskedInVain(t *testing.T) {
 // The sizes of a run are those that nccl-tests steps through, whatever its options say.
 func TestStepsOf(t *testing.T) {
 	for _, c := range []struct {
-		first, last uint64
-		step        string
-		want        string
+		first, last, step uint64
+		isFactor          bool
+		want              string
 	}{
-		{1, 8, "2(factor)", "[1 2 4 8]"},
-		{1, 8, "3(bytes)", "[1 4 7]"},
-		{0, 8, "2(factor)", "[0]"},
-		{0, 8, "4(bytes)", "[0 4 8]"},
-		{8, 64, "1(factor)", "[8]"},
-		{8, 64, "0(bytes)", "[8]"},
-		{math.MaxUint64 / 2, math.MaxUint64, "2(factor)", "[9223372036854775807 18446744073709551614]"},
-		{math.MaxUint64 - 3, math.MaxUint64, "2(bytes)", "[18446744073709551612 18446744073709551614]"},
+		{1, 8, 2, true, "[1 2 4 8]"},
+		{1, 8, 3, false, "[1 4 7]"},
+		{0, 8, 2, true, "[0]"},
+		{0, 8, 4, false, "[0 4 8]"},
+		{8, 64, 1, true, "[8]"},
+		{8, 64, 0, false, "[8]"},
+		{math.MaxUint64 / 2, math.MaxUint64, 2, true, "[9223372036854775807 18446744073709551614]"},
+		{math.MaxUint64 - 3, math.MaxUint64, 2, false, "[18446744073709551612 18446744073709551614]"},
 	} {
-		if got := fmt.Sprint(stepsOf(c.first, c.last, c.step)); got != c.want {
-			t.Errorf("%d to %d by %s: %s, want %s", c.first, c.last, c.step, got, c.want)
+		if got := fmt.Sprint(stepsOf(c.first, c.last, c.step, c.isFactor)); got != c.want {
+			t.Errorf("%d to %d by %d: %s, want %s", c.first, c.last, c.step, got, c.want)
 		}
 	}
 }

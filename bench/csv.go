@@ -20,207 +20,218 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// csvReader reads CSV rows by the names of their columns. gocsv, which reads the project's policies,
-// takes three times the processor time of encoding/csv.
-type csvReader struct {
-	r      *Result
-	in     *csv.Reader
-	at     [numColumns]int // place of each column in a row; -1: there is none
-	line   int
-	fields []string
-	source string // of the last row: many rows in turn have the same
-
-	setups map[Setup]*Setup
-	hint   *mention            // in the name of the file, where no column tells who chose
-	tells  bool                // a column does
-	named  int                 // columns of the header
-	run    *testRun            // of rows without a collective
-	seen   map[measurement]int // how often it came without its start
+// csvColumn is a column of a CSV file.
+type csvColumn struct {
+	name    string
+	aliases string // in files of others, folded
+	// read takes a field that is not blank, and returns what is wrong with it; nil: it is of Setup, or not used.
+	read func(r *csvRow, v string) string
+	// write is the field of a sample; nil: it is a field of Setup, or the sweep format does not have it.
+	write func(s *Sample) string
 }
 
-func readCSV(in io.Reader, r *Result) error {
-	s := &csvReader{r: r, in: csvtable.NewReader(in), setups: map[Setup]*Setup{}, seen: map[measurement]int{},
-		run: &testRun{line: 1, isCSV: true}}
-	s.in.ReuseRecord, s.in.TrimLeadingSpace = true, true
-	header, err := s.in.Read()
-	if err != nil {
-		return s.unread(err)
-	}
-	line, _ := s.in.FieldPos(0)
-	if err := s.header(line, header); err != nil {
-		return err
-	}
-	for {
-		s.fields, err = s.in.Read()
-		if err == io.EOF {
-			break
+// csvColumns are the sweep format's, in its order, and those that only other files have.
+var csvColumns = [...]csvColumn{
+	{"collective", "coll name", func(r *csvRow, v string) string {
+		r.op = operation(fold(v))
+		if _, known := collByName[string(r.op)]; !known {
+			return nccl.Colls.Unknown(v, "").Error()
 		}
-		var syntax *csv.ParseError
-		if errors.As(err, &syntax) {
-			s.line = syntax.StartLine
-			s.r.Rows++
-			s.unreadable(rejectMalformed, "%v", syntax.Err)
-			continue
+		return ""
+	}, func(s *Sample) string { return nccl.Colls.Apart[s.Coll] }},
+	{"size_bytes", "size size(b) bytes", func(r *csvRow, v string) (wrong string) {
+		var err error
+		if r.Bytes, err = strconv.ParseUint(v, 10, 64); err != nil {
+			return wording.Quote(v) + " is not a number of bytes"
 		}
-		if err != nil {
-			return s.unread(err)
+		return ""
+	}, func(s *Sample) string { return strconv.FormatUint(s.Bytes, 10) }},
+	{"dtype", "type", func(r *csvRow, v string) string { r.DType = kept(v); return "" },
+		func(s *Sample) string { return s.DType }},
+	{"redop", "op", func(r *csvRow, v string) string {
+		if _, isColl := collByName[fold(v)]; isColl {
+			return v + " is a collective (allowed: a reduction, as sum; the column of collectives is collective)"
 		}
-		s.line, _ = s.in.FieldPos(0)
-		s.row()
-		if err := r.tooMany(len(s.run.rows)); err != nil {
-			return fmt.Errorf("%s:%d: %w", r.File, s.line, err)
-		}
-	}
-	return s.finish()
-}
-
-func (s *csvReader) finish() error {
-	r := s.r
-	s.run.finish(r)
-	if len(r.Samples) == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
-		return fmt.Errorf("%s: no row after the header", r.File)
-	}
-	return nil
-}
-
-// unread says where reading has ended.
-func (s *csvReader) unread(err error) error {
-	var refused *csvtable.RowError
-	if errors.As(err, &refused) {
-		return fmt.Errorf("%s:%d: %s", s.r.File, refused.Line, refused.Text)
-	}
-	return fmt.Errorf("%s: after line %d: %w", s.r.File, s.line, err)
-}
-
-// readReport reads the reports of rccl-tests (-Z json): one object for each time, in a list or one after the other.
-func readReport(in *bufio.Reader, r *Result) error {
-	s := &csvReader{r: r, setups: map[Setup]*Setup{}, seen: map[measurement]int{}, run: &testRun{line: 1, isCSV: true}}
-	decoder := json.NewDecoder(in)
-	decoder.UseNumber()
-	start, _ := in.Peek(64)
-	inList := bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("["))
-	if inList {
-		_, _ = decoder.Token()
-	}
-	var names []string
-	for {
-		start := decoder.InputOffset()
-		if inList && !decoder.More() {
-			break
-		}
-		var record map[string]any
-		err := decoder.Decode(&record)
-		if err == io.EOF && !inList {
-			break
-		}
-		if err != nil && !isCut(err) {
-			return fmt.Errorf("%s: at byte %d: %w", r.File, start, err)
-		}
-		if err != nil {
-			r.note(0, "the file ends in the middle: it was cut off, or the run was")
-			break
-		}
-		s.line++
-		if names == nil {
-			names = slices.Sorted(maps.Keys(record))
-			if err := s.header(s.line, names); err != nil {
-				return err
+		r.RedOp = strings.TrimPrefix(kept(v), "none")
+		return ""
+	}, func(s *Sample) string { return s.RedOp }},
+	{"algorithm", "algo", func(r *csvRow, v string) string { return nameIn(v, &r.Algo, parseAlgo, nccl.Algos.Unknown) },
+		func(s *Sample) string {
+			if s.Algo == Unknown {
+				return ""
 			}
+			return s.Algo.String()
+		}},
+	{"protocol", "proto",
+		func(r *csvRow, v string) string { return nameIn(v, &r.Proto, parseProto, nccl.Protos.Unknown) },
+		func(s *Sample) string {
+			if s.Proto == Unknown {
+				return ""
+			}
+			return s.Proto.String()
+		}},
+	{"channels", "nchannels", func(r *csvRow, v string) string { return countIn(v, &r.Channels) },
+		func(s *Sample) string { return written(s.Channels) }},
+	{"nodes", "nnodes", func(r *csvRow, v string) string { return countIn(v, &r.Nodes) },
+		func(s *Sample) string { return written(s.Nodes) }},
+	{"ranks", "nranks gpus", func(r *csvRow, v string) string { return countIn(v, &r.Ranks) },
+		func(s *Sample) string { return written(s.Ranks) }},
+	{"inplace", "", func(r *csvRow, v string) string {
+		var err error
+		if r.InPlace, err = strconv.ParseBool(v); err != nil {
+			return wording.Quote(v) + " (allowed: 0, 1 or empty)"
 		}
-		s.fields = s.fields[:0]
-		for _, name := range names {
-			s.fields = append(s.fields, fmt.Sprint(record[name]))
+		return ""
+	}, func(s *Sample) string {
+		if s.InPlace {
+			return "1"
 		}
-		s.row()
-		if err := r.tooMany(len(s.run.rows)); err != nil {
-			return fmt.Errorf("%s: record %d: %w", r.File, s.line, err)
+		return "0"
+	}},
+	{"selection", "", func(r *csvRow, v string) string {
+		i := slices.Index(selections[:], v)
+		if i < 0 {
+			return wording.Quote(v) + " (allowed: forced, own_channels, default or empty)"
 		}
-	}
-	return s.finish()
+		r.Selection = Selection(i)
+		return ""
+	}, func(s *Sample) string { return selections[s.Selection] }},
+	{"time_us", "time latencyus time(us)", func(r *csvRow, v string) string {
+		n, err := strconv.ParseFloat(v, 64)
+		if err != nil && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
+			return wording.Quote(v) + " is not a number of microseconds (allowed: as 41.5)"
+		}
+		if r.failed = false; err == nil {
+			r.Micros = n
+		}
+		return ""
+	}, func(s *Sample) string { return written(s.Micros) }},
+	{"algbw_gbps", "algbw algbwgbs algbw(gb/s)", func(r *csvRow, v string) string { r.AlgBW = bandwidth(v); return "" },
+		func(s *Sample) string { return written(s.AlgBW) }},
+	{"busbw_gbps", "busbw busbwgbs busbw(gb/s)", func(r *csvRow, v string) string { r.BusBW = bandwidth(v); return "" },
+		func(s *Sample) string { return written(s.BusBW) }},
+	{"source", "", func(r *csvRow, v string) string { r.Source = v; return "" }, func(s *Sample) string {
+		if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
+			return simulatedPrefix + s.Source
+		}
+		return s.Source
+	}},
+	{"start", "", func(r *csvRow, v string) string { return countIn(v, &r.Start) },
+		func(s *Sample) string { return written(s.Start) }},
+	{"pass", "", func(r *csvRow, v string) string { return countIn(v, &r.Pass) },
+		func(s *Sample) string { return written(s.Pass) }},
+	// Of Setup, left out of files that know nothing of it.
+	{name: "gpu_model", aliases: "gputype"}, {name: "hosts"}, {name: "nccl_version"}, {name: "driver_version"},
+	{name: "measured_at"}, {name: "tuner"}, {name: "options"},
+	// The same, left out of files without any.
+	{name: "min_nchannels", read: positive}, {name: "min_ctas", read: positive}, {name: "variables"},
+
+	{"wrong", "#wrong", func(r *csvRow, v string) string {
+		if v != "0" && v != "N/A" {
+			r.reason = rejectFailed
+		}
+		return ""
+	}, nil},
+	{"numCycle", "", func(r *csvRow, v string) string { // of rccl-tests, from 0
+		if n, err := strconv.Atoi(v); err == nil && n >= 0 {
+			r.Pass, r.Start = cmp.Or(r.Pass, n+1), max(r.Start, 1)
+		}
+		return ""
+	}, nil},
+	// optimize_config.py's own: several operations in one launch and registered buffers, which a sample cannot say
+	{"pipeOps", "numpipeops", func(r *csvRow, v string) string { return r.grouped(v, "-1", "0", "1") }, nil},
+	{"regBuff", "", func(r *csvRow, v string) string { return r.grouped(v, "-1", "0") }, nil},
+	{"ranks_per_node", "devicespernode", func(r *csvRow, v string) string {
+		if n := atoi(v); r.Nodes == 0 && n > 0 && r.Ranks%n == 0 {
+			r.Nodes = r.Ranks / n
+		}
+		return ""
+	}, nil},
+	{"gpus_per_rank", "", func(_ *csvRow, v string) string {
+		if v != "1" {
+			return fmt.Sprintf("%q (allowed: 1; elsewhere ranks are not GPUs)", v)
+		}
+		return ""
+	}, nil},
+	{name: "cost_metric"}, {name: "bandwidth_gbps"}, // the script does not use the first, nor say of what the second is
 }
 
-// column is what a column of a CSV file means, whatever its name.
-type column int
-
-const (
-	colCollective column = iota
-	colBytes
-	colDType
-	colRedOp
-	colAlgo
-	colProto
-	colChannels
-	colNodes
-	colRanks
-	colInPlace
-	colSelection
-	colMicros
-	colAlgBW
-	colBusBW
-	colSource
-	colStart
-	colPass
-	// Of Setup, left out of files that know nothing of it.
-	colGPU
-	colHosts
-	colNCCL
-	colDriver
-	colTime
-	colTuner
-	colOptions
-	// The same, left out of files without any.
-	colMinChannels
-	colMinCTAs
-	colVariables
-	colWrong
-	// optimize_config.py's own.
-	colCycle // of rccl-tests, from 0
-	colPipeOps
-	colRegBuff
-	colPerNode   // ranks of a node
-	colPerRank   // GPUs of a rank, in rccl-tests' reports
-	colCost      // the script does not use it
-	colBandwidth // it does not say of what
-	numColumns
-)
-
-// columnNames are the sweep format's, in its order, and those that only other
-// files have.
-var columnNames = [numColumns]string{
-	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace",
-	"selection",
-	"time_us", "algbw_gbps", "busbw_gbps", "source", "start", "pass", "gpu_model", "hosts", "nccl_version",
-	"driver_version",
-	"measured_at", "tuner", "options", "min_nchannels", "min_ctas", "variables", "wrong", "numCycle", "pipeOps",
-	"regBuff",
-	"ranks_per_node", "gpus_per_rank", "cost_metric", "bandwidth_gbps",
+// csvRow is a row, and what it says of its setup.
+type csvRow struct {
+	row
+	setup Setup
 }
 
 const (
 	// sweepColumns is how many of them make the sweep format, setupColumns how many
 	// where anything is known of the setup, floorColumns where that includes variables.
-	sweepColumns = int(colPass) + 1
-	setupColumns = int(colOptions) + 1
-	floorColumns = int(colVariables) + 1
+	sweepColumns = 17
+	setupColumns = sweepColumns + 7
+	floorColumns = setupColumns + 3
+	colBytes     = 1
+	colMicros    = 11
 )
 
-var columnByName = func() map[string]column {
-	m := map[string]column{
-		"coll": colCollective, "size": colBytes, "size(b)": colBytes, "bytes": colBytes, "type": colDType,
-		"op": colRedOp, "name": colCollective, "time": colMicros, "gpus": colRanks, "devicespernode": colPerNode,
-		"gputype": colGPU,
-		"algo":    colAlgo, "proto": colProto, "nchannels": colChannels, "nnodes": colNodes, "nranks": colRanks,
-		"latencyus": colMicros, "time(us)": colMicros, "algbw": colAlgBW, "algbwgbs": colAlgBW, "algbw(gb/s)": colAlgBW,
-		"busbw": colBusBW, "busbwgbs": colBusBW, "busbw(gb/s)": colBusBW, "#wrong": colWrong, "numpipeops": colPipeOps,
+// columnByName finds columns by their names, folded, and columnNames are these names.
+var columnByName, columnNames = func() (at map[string]int, names []string) {
+	at = map[string]int{}
+	for i, c := range csvColumns {
+		names = append(names, c.name)
+		for _, name := range append(strings.Fields(c.aliases), fold(c.name)) {
+			at[name] = i
+		}
 	}
-	for i, name := range columnNames {
-		m[fold(name)] = column(i)
-	}
-	return m
+	return at, names
 }()
 
+func nameIn[T nccl.Algo | nccl.Proto](v string, into *T, parse func(string) (T, bool),
+	unknown func(string, string) error) string {
+	if strings.EqualFold(v, "default") || v == "-1" {
+		return ""
+	}
+	read, ok := parse(v)
+	if !ok {
+		return unknown(v, "").Error()
+	}
+	*into = read
+	return ""
+}
+
+func countIn(v string, into *int) string {
+	const most = 1 << 30
+	n, err := strconv.Atoi(v)
+	if v != "-1" && (err != nil || n < 0 || n > most) {
+		return wording.Quote(v) + " (allowed: 1 to 2^30; 0, -1 or empty where not known)"
+	}
+	*into = max(n, 0)
+	return ""
+}
+
+func positive(_ *csvRow, v string) string {
+	if n, err := strconv.Atoi(v); err != nil || n < 1 {
+		return wording.Quote(v) + " (allowed: 1 or more, or empty)"
+	}
+	return ""
+}
+
+// grouped refuses what is not as usual.
+func (r *csvRow) grouped(v string, usual ...string) string {
+	if !slices.Contains(usual, v) {
+		r.reason = cmp.Or(r.reason, rejectGrouped)
+	}
+	return ""
+}
+
+// written is a number as a field, empty where it is not known.
+func written[T int | float64](n T) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(n), 'f', -1, 64)
+}
+
 // columnOf finds the column of a name. Some programs write both placements in one row; the first is read.
-func columnOf(name string) (column, bool) {
+func columnOf(name string) (int, bool) {
 	c, ok := columnByName[strings.TrimSuffix(fold(strings.TrimSpace(name)), "outofplace")]
 	return c, ok
 }
@@ -244,7 +255,113 @@ func looksLikeCSV(start []byte) bool {
 	return false
 }
 
-func (s *csvReader) header(line int, names []string) error {
+// csvReader reads CSV rows by the names of their columns. gocsv, which reads the project's policies,
+// takes three times the processor time of encoding/csv.
+type csvReader struct {
+	r      *Result
+	opts   Options
+	at     [len(csvColumns)]int // place of each column in a row; -1: there is none
+	named  int                  // columns of the header
+	line   int
+	fields []string
+	source string // of the last row: many rows in turn have the same
+	setups map[Setup]*Setup
+	seen   map[measurement]int // how often it came without its start
+	run    *run
+}
+
+func newCSV(r *Result, opts Options) *csvReader {
+	s := &csvReader{r: r, opts: opts, setups: map[Setup]*Setup{}, seen: map[measurement]int{},
+		run: newRun(r.File, 1, nil)}
+	s.run.isCSV = true
+	return s
+}
+
+func readCSV(in io.Reader, r *Result, opts Options) error {
+	s, lines := newCSV(r, opts), csvtable.NewReader(in)
+	lines.ReuseRecord, lines.TrimLeadingSpace = true, true
+	for isHeader := true; ; isHeader = false {
+		fields, err := lines.Read()
+		var syntax *csv.ParseError
+		var refused *csvtable.RowError
+		switch {
+		case err == io.EOF && !isHeader:
+			return s.finish()
+		case errors.As(err, &syntax) && !isHeader:
+			s.line = syntax.StartLine
+			s.r.Rows++
+			s.unreadable(rejectMalformed, "%v", syntax.Err)
+			continue
+		case errors.As(err, &refused):
+			return fmt.Errorf("%s:%d: %s", r.File, refused.Line, refused.Text)
+		case err != nil:
+			return fmt.Errorf("%s: after line %d: %w", r.File, s.line, err)
+		}
+		if s.line, _ = lines.FieldPos(0); isHeader {
+			err = s.header(fields)
+		} else {
+			s.fields = fields
+			err = s.row()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readReport reads the reports of rccl-tests (-Z json): one object for each time, in a list or one after the other.
+func readReport(in *bufio.Reader, r *Result, opts Options) error {
+	s, decoder := newCSV(r, opts), json.NewDecoder(in)
+	decoder.UseNumber()
+	start, _ := in.Peek(64)
+	inList := bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("["))
+	if inList {
+		_, _ = decoder.Token()
+	}
+	for names := []string(nil); decoder.More(); {
+		start := decoder.InputOffset()
+		var record map[string]any
+		if err := decoder.Decode(&record); isCut(err) {
+			r.note(0, noteCutJSON)
+			break
+		} else if err != nil {
+			return fmt.Errorf("%s: at byte %d: %w", r.File, start, err)
+		}
+		s.line++
+		if names == nil {
+			names = slices.Sorted(maps.Keys(record))
+			if err := s.header(names); err != nil {
+				return err
+			}
+		}
+		s.fields = s.fields[:0]
+		for _, name := range names {
+			s.fields = append(s.fields, fmt.Sprint(record[name]))
+		}
+		if err := s.row(); err != nil {
+			return err
+		}
+	}
+	return s.finish()
+}
+
+func (s *csvReader) finish() error {
+	r := s.r
+	s.close()
+	if len(r.Samples) == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
+		return fmt.Errorf("%s: no row after the header", r.File)
+	}
+	return nil
+}
+
+// close hands the rows so far over.
+func (s *csvReader) close() {
+	s.run.close(s.opts)
+	s.r.add(s.run)
+	s.run.rows = s.run.rows[:0]
+}
+
+func (s *csvReader) header(names []string) error {
 	for i := range s.at {
 		s.at[i] = -1
 	}
@@ -255,60 +372,48 @@ func (s *csvReader) header(line int, names []string) error {
 		switch {
 		case !ok:
 			column := wording.Quote(name)
-			if meant := wording.Nearest(name, columnNames[:]); meant != "" {
+			if meant := wording.Nearest(name, columnNames); meant != "" {
 				column += fmt.Sprintf(" (did you mean %q?)", meant)
 			}
 			if len(unused) < mostNotes {
 				unused = append(unused, column)
 			}
 		case s.at[c] >= 0:
-			return fmt.Errorf("%s:%d:%d: column %s is named twice", s.r.File, line, i+1, columnNames[c])
+			return fmt.Errorf("%s:%d:%d: column %s is named twice", s.r.File, s.line, i+1, columnNames[c])
 		default:
 			s.at[c] = i
 		}
 	}
+	allowed := strings.Join(columnNames[:sweepColumns], ", ")
 	if unused != nil {
-		s.r.note(line, "not used: column %s (allowed: %s)", strings.Join(unused, ", "),
-			strings.Join(columnNames[:sweepColumns], ", "))
+		s.r.note(s.line, noteUnused, strings.Join(unused, ", "), allowed)
 	}
-	for _, c := range []column{colBytes, colMicros} {
+	for _, c := range []int{colBytes, colMicros} {
 		if s.at[c] >= 0 {
 			continue
 		}
-		meant := wording.DidYouMean(columnNames[c], names)
-		word, _, _ := strings.Cut(columnNames[c], "_") // size, time
+		column := columnNames[c]
+		word, _, _ := strings.Cut(column, "_") // size, time
+		meant := wording.DidYouMean(column, names)
 		i := slices.IndexFunc(names, func(n string) bool { return strings.Contains(fold(n), word) })
 		if meant == "" && i >= 0 {
 			meant = fmt.Sprintf("is it %q; ", names[i])
 		}
-		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant,
-			strings.Join(columnNames[:sweepColumns], ", "))
+		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, s.line, column, meant, allowed)
 	}
-	s.tells = max(s.at[colAlgo], s.at[colProto], s.at[colChannels], s.at[colSelection]) >= 0
-	if !s.tells && !s.r.opts.Default && s.r.opts.Config == nil {
-		s.hint = wordInName(s.r.File)
-	}
-	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
+	s.run.tells = s.has("algorithm", "protocol", "channels", "selection")
+	if s.has("pipeops", "costmetric") {
 		s.r.Format = formatOptimize
 	}
-	if s.at[colBandwidth] >= 0 {
-		s.r.note(line, "bandwidth_gbps is not used: the format does not say which bandwidth it is")
+	if s.has("bandwidthgbps") {
+		s.r.note(s.line, noteBandwidth)
 	}
 	return nil
 }
 
-// field returns a field without blanks around it; empty where there is none.
-func (s *csvReader) field(c column) string {
-	i := s.at[c]
-	if i < 0 || i >= len(s.fields) {
-		return ""
-	}
-	return strings.TrimSpace(s.fields[i])
-}
-
-// bad counts a row that has a field which cannot be read.
-func (s *csvReader) bad(c column, format string, args ...any) {
-	s.unreadable(rejectMalformed, "%s: %s", columnNames[c], fmt.Sprintf(format, args...))
+// has reports whether the file has one of the columns.
+func (s *csvReader) has(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return s.at[columnByName[fold(name)]] >= 0 })
 }
 
 // unreadable counts a row that cannot be read.
@@ -318,111 +423,78 @@ func (s *csvReader) unreadable(reason, format string, args ...any) {
 }
 
 // row reads one line.
-func (s *csvReader) row() {
+func (s *csvReader) row() error {
 	// rccl-tests with MPI names no column nodes, and writes one before ranks.
-	if at := s.at[colRanks]; s.at[colCycle] >= 0 && s.at[colNodes] < 0 && at >= 0 && len(s.fields) == s.named+1 {
+	if s.has("ranks") && s.has("numcycle") && !s.has("nodes") && len(s.fields) == s.named+1 {
+		ranks := s.at[columnByName["ranks"]]
 		for i := range s.at {
-			if s.at[i] >= at {
+			if s.at[i] >= ranks {
 				s.at[i]++
 			}
 		}
-		s.at[colNodes] = at
+		s.at[columnByName["nodes"]] = ranks
 	}
 	if len(s.fields) == 1 && strings.TrimSpace(s.fields[0]) == "" {
-		return
+		return nil
 	}
 	s.r.Rows++
-	for _, c := range []column{colBytes, colMicros} {
-		if len(s.fields) <= s.at[c] {
-			s.unreadable(rejectTruncated, "the row ends before %s, its field %d", columnNames[c], s.at[c]+1)
-			return
+	m := csvRow{row: row{Sample: Sample{Config: noLabel, Micros: math.NaN()}, root: -1, line: s.line, failed: true}}
+	said := m.setup.fields()
+	for c := range csvColumns {
+		i, v, column := s.at[c], "", &csvColumns[c]
+		if i >= 0 && i < len(s.fields) {
+			v = strings.TrimSpace(s.fields[i])
 		}
-	}
-	m := row{Sample: Sample{Config: noLabel}, root: -1, line: s.line}
-	var err error
-	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
-		s.bad(colBytes, "%s is not a number of bytes", wording.Quote(s.field(colBytes)))
-		return
-	}
-	if m.Micros, err = strconv.ParseFloat(s.field(colMicros), 64); err != nil {
-		if v := s.field(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
-			s.bad(colMicros, "%s is not a number of microseconds (allowed: as 41.5)", wording.Quote(v))
-			return
-		}
-		m.Micros = math.NaN()
-	}
-	m.AlgBW = bandwidth(s.field(colAlgBW))
-	m.BusBW = bandwidth(s.field(colBusBW))
-	if !s.configuration(&m.Sample) {
-		return
-	}
-	for _, c := range []column{colMinChannels, colMinCTAs} {
-		v := s.field(c)
-		if v == "" {
+		switch isNeeded := c == colBytes || c == colMicros; {
+		case isNeeded && i >= len(s.fields):
+			s.unreadable(rejectTruncated, "the row ends before %s, its field %d", column.name, i+1)
+			return nil
+		case v == "" && c != colBytes:
 			continue
 		}
-		if n, err := strconv.Atoi(v); err != nil || n < 1 {
-			s.bad(c, "%s (allowed: 1 or more, or empty)", wording.Quote(v))
-			return
+		if c >= sweepColumns && c < floorColumns {
+			*said[c-sweepColumns] = v
+		}
+		if column.read == nil {
+			continue
+		}
+		if wrong := column.read(&m, v); wrong != "" {
+			s.unreadable(rejectMalformed, "%s: %s", column.name, wrong)
+			return nil
 		}
 	}
-	if m.Setup = s.setup(); m.Setup != nil && m.Setup.Tuner != "" && m.Selection == SelectionDefault {
-		m.Selection = SelectionForced // by the tuner
-	}
-	m.DType = kept(s.field(colDType))
-	op := s.field(colRedOp)
-	if _, isColl := collByName[fold(op)]; isColl {
-		s.bad(colRedOp, "%s is a collective (allowed: a reduction, as sum; the column of collectives is collective)",
-			op)
-		return
-	}
-	if op != "none" {
-		m.RedOp = kept(op)
-	}
-	if in := s.field(colInPlace); in != "" {
-		if m.InPlace, err = strconv.ParseBool(in); err != nil {
-			s.bad(colInPlace, "%s (allowed: 0, 1 or empty)", wording.Quote(in))
-			return
+	m.Setup = s.shared(m.setup)
+	switch {
+	case m.Selection == SelectionUnknown && m.Cell == nccl.NoCell && !strings.Contains(m.setup.Variables, unsure),
+		m.Selection == SelectionDefault:
+		if m.Selection = SelectionDefault; m.setup.Tuner != "" {
+			m.Selection = SelectionForced // by the tuner
 		}
 	}
-	if m.Source = s.field(colSource); m.Source != "" {
+	m.failed = m.failed && m.Selection == SelectionForced // see WriteTidy
+	if m.Source == "" {
+		m.Source = s.r.File + ":" + strconv.Itoa(s.line)
+	} else {
 		if m.Source != s.source {
 			s.source = strings.Clone(m.Source) // the record is one long string
 		}
 		m.Source = s.source
 		m.Simulated = strings.HasPrefix(m.Source, simulatedPrefix)
 		m.Verify = strings.HasPrefix(strings.TrimPrefix(m.Source, simulatedPrefix), verifyWord+":")
-	} else {
-		m.Source = s.r.File + ":" + strconv.Itoa(s.line)
 	}
-	switch wrong := s.field(colWrong); {
-	case wrong != "" && wrong != "0" && wrong != "N/A":
-		m.reason = rejectFailed
-	case s.grouped():
-		m.reason = rejectGrouped
-	case s.hint != nil:
-		s.r.unknown[s.hint.String()] = *s.hint
-		m.Selection = SelectionUnknown
-		with := *cmp.Or(m.Setup, &Setup{})
-		with.Variables = strings.TrimSpace(with.Variables + " " + s.hint.String())
-		m.Setup = s.shared(with)
-	case !s.tells && s.r.opts.Config == nil:
-		s.r.Assumed++
+	s.count(&m.row)
+	s.run.rows = append(s.run.rows, m.row)
+	if err := s.r.tooMany(len(s.run.rows)); err != nil {
+		return fmt.Errorf("%s:%d: %w", s.r.File, s.line, err)
 	}
-	m.check()
-	s.keep(m)
+	const chunk = 1 << 16 // rows in memory
+	if len(s.run.rows) == chunk {
+		s.close()
+	}
+	return nil
 }
 
-// setup returns what the row says of its setup; nil: nothing. Rows that say the same share it.
-func (s *csvReader) setup() *Setup {
-	var said Setup
-	for i, field := range said.fields() {
-		*field = s.field(column(sweepColumns + i))
-	}
-	return s.shared(said)
-}
-
-// shared returns the one copy of a setup that many rows have.
+// shared returns the one copy of a setup that many rows have; nil: nothing is known.
 func (s *csvReader) shared(said Setup) *Setup {
 	setup, known := s.setups[said]
 	if !known {
@@ -432,46 +504,9 @@ func (s *csvReader) shared(said Setup) *Setup {
 	return setup
 }
 
-// keep adds a row, once its collective is known.
-func (s *csvReader) keep(m row) {
-	name := s.field(colCollective)
-	if name == "" {
-		s.run.rows = append(s.run.rows, m)
-		return
-	}
-	coll, known := collByName[fold(name)]
-	if !known {
-		s.bad(colCollective, "%v", nccl.Colls.Unknown(name, ""))
-		return
-	}
-	if m.reason == "" && coll < 0 {
-		m.reason = fmt.Sprintf(rejectNotAsked, fold(name))
-	}
-	if s.field(colMicros) == "" && m.Selection == SelectionForced && coll >= 0 { // see WriteTidy
-		m.Coll, m.Micros = coll, 0
-		s.r.Failed = append(s.r.Failed, m.Sample)
-		return
-	}
-	if m.reason != "" {
-		s.r.reject(s.line, 1, m.reason)
-		return
-	}
-	m.Coll = coll
-	m.Nodes, m.Ranks = cmp.Or(m.Nodes, s.r.opts.Nodes), cmp.Or(m.Ranks, s.r.opts.Ranks)
-	from := originNone
-	if s.r.opts.Config != nil {
-		from = s.run.label(s.r, &m, logKey{}, 1, s.r.claims(nil, ""), false)
-	} else if m.Config != noLabel {
-		from = originFields
-	} else if s.hint != nil {
-		from = originAsked
-	}
-	s.count(&m.Sample)
-	s.r.add(s.line, m.Sample, from)
-}
-
 // measurement is what one pass measures once.
 type measurement struct {
+	op   operation
 	file string
 	Series
 	nccl.Config
@@ -480,78 +515,12 @@ type measurement struct {
 }
 
 // count counts the starts of a file that does not: a start has one pass then, so a repetition is of another one.
-func (s *csvReader) count(m *Sample) {
-	if cycle, err := strconv.Atoi(s.field(colCycle)); err == nil && cycle >= 0 && m.Pass == 0 {
-		m.Pass = cycle + 1
-		m.Start = max(m.Start, 1)
+func (s *csvReader) count(m *row) {
+	if m.Pass = max(m.Pass, 1); m.Start == 0 && !m.failed {
+		of := measurement{m.op, m.File(), m.Series(), m.Config, m.Selection, m.Bytes}
+		s.seen[of]++
+		m.Start = s.seen[of]
 	}
-	m.Pass = max(m.Pass, 1)
-	if m.Start > 0 {
-		return
-	}
-	of := measurement{m.File(), m.Series(), m.Config, m.Selection, m.Bytes}
-	s.seen[of]++
-	m.Start = s.seen[of]
-}
-
-// configuration reads what ran and on how many nodes and ranks.
-func (s *csvReader) configuration(m *Sample) bool {
-	var ok bool
-	if v := s.field(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
-		if m.Algo, ok = parseAlgo(v); !ok {
-			s.bad(colAlgo, "%v", nccl.Algos.Unknown(v, ""))
-			return false
-		}
-	}
-	if v := s.field(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
-		if m.Proto, ok = parseProto(v); !ok {
-			s.bad(colProto, "%v", nccl.Protos.Unknown(v, ""))
-			return false
-		}
-	}
-	for _, number := range []struct {
-		c    column
-		into *int
-	}{{colChannels, &m.Channels}, {colNodes, &m.Nodes}, {colRanks, &m.Ranks}, {colStart, &m.Start},
-		{colPass, &m.Pass}} {
-		v := s.field(number.c)
-		if v == "" || v == "-1" {
-			continue
-		}
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 || n > 1<<30 {
-			s.bad(number.c, "%s (allowed: 1 to 2^30; 0, -1 or empty where not known)", wording.Quote(v))
-			return false
-		}
-		*number.into = n
-	}
-	perNode, _ := strconv.Atoi(s.field(colPerNode)) // 0: there is none
-	if m.Nodes == 0 && perNode > 0 && m.Ranks%perNode == 0 {
-		m.Nodes = m.Ranks / perNode
-	}
-	if v := s.field(colPerRank); v != "" && v != "1" {
-		s.bad(colPerRank, "%q (allowed: 1; elsewhere ranks are not GPUs)", v)
-		return false
-	}
-	i := slices.Index(selections[:], s.field(colSelection))
-	if i < 0 {
-		s.bad(colSelection, "%s (allowed: forced, own_channels, default or empty)",
-			wording.Quote(s.field(colSelection)))
-		return false
-	}
-	m.Selection = Selection(i)
-	if m.Selection == SelectionUnknown && m.Cell == nccl.NoCell && !strings.Contains(s.field(colVariables), unsure) {
-		m.Selection = SelectionDefault
-	}
-	return true
-}
-
-// grouped reports rows of optimize_config's format that measured several
-// operations in one launch or registered buffers, which a sample cannot say.
-func (s *csvReader) grouped() bool {
-	pipeOps, regBuff := s.field(colPipeOps), s.field(colRegBuff)
-	return pipeOps != "" && pipeOps != "-1" && pipeOps != "1" && pipeOps != "0" ||
-		regBuff != "" && regBuff != "-1" && regBuff != "0"
 }
 
 // WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is
@@ -573,50 +542,16 @@ func WriteTidy(w io.Writer, files ...[]Sample) error {
 	_ = out.Write(columnNames[:columns]) // Error has it, at the end
 	for _, samples := range files {
 		for i := range samples {
-			_ = out.Write(samples[i].tidy(columns))
+			fields, setup := make([]string, 0, columns), cmp.Or(samples[i].Setup, &Setup{})
+			for c := range sweepColumns {
+				fields = append(fields, csvColumns[c].write(&samples[i]))
+			}
+			for _, said := range setup.fields()[:columns-sweepColumns] {
+				fields = append(fields, *said)
+			}
+			_ = out.Write(fields)
 		}
 	}
 	out.Flush()
 	return out.Error()
-}
-
-// tidy returns the sample's fields, in columnNames' order.
-func (s *Sample) tidy(columns int) []string {
-	known := func(n int) string {
-		if n == 0 {
-			return ""
-		}
-		return strconv.Itoa(n)
-	}
-	measured := func(v float64) string {
-		if v == 0 { // of what failed
-			return ""
-		}
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	fields := []string{
-		colCollective: nccl.Colls.Apart[s.Coll], colBytes: strconv.FormatUint(s.Bytes, 10), colDType: s.DType,
-		colRedOp:    s.RedOp,
-		colChannels: known(s.Channels), colNodes: known(s.Nodes), colRanks: known(s.Ranks), colInPlace: "0",
-		colSelection: selections[s.Selection],
-		colMicros:    measured(s.Micros), colAlgBW: measured(s.AlgBW), colBusBW: measured(s.BusBW), colSource: s.Source,
-		colStart: known(s.Start), colPass: known(s.Pass),
-	}
-	if s.Algo != Unknown {
-		fields[colAlgo] = s.Algo.String()
-	}
-	if s.Proto != Unknown {
-		fields[colProto] = s.Proto.String()
-	}
-	if s.InPlace {
-		fields[colInPlace] = "1"
-	}
-	if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
-		fields[colSource] = simulatedPrefix + s.Source
-	}
-	setup := cmp.Or(s.Setup, &Setup{}) // without any its fields are empty
-	for _, said := range setup.fields()[:columns-sweepColumns] {
-		fields = append(fields, *said)
-	}
-	return fields
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // failure is what a log says of a run that failed. The zero value is for one that
@@ -14,9 +16,6 @@ type failure struct {
 	text    string // what ended the run
 	warned  int    // line of warning; 0: none
 	warning string // NCCL's first, which often names the cause
-	// config is what the run was told to use, as "nvls/simple/16" or "tree/ll"; empty
-	// where not all of it is known.
-	config string
 }
 
 // ends match what nccl-tests, the shell, the loader, Slurm and MPI print when a run fails.
@@ -29,44 +28,35 @@ var ends = regexp.MustCompile(
 		`_perf(?:_mpi)?: No such file or directory|` +
 		`^(?:Killed|Aborted|Terminated)\b.*|No CUDA-capable device.*|no CUDA-capable device.*`)
 
-// read takes a line that is no row, and reports whether it says that the run failed.
-func (f *failure) read(at int, line []byte) bool {
-	f.warn(at, line)
-	found := ends.Match(line)
+// read takes a line that is no row, and reports whether it says that the run failed. isLog: it is NCCL's.
+func (f *failure) read(at int, line []byte, isLog bool) bool {
+	if _, text, ok := bytes.Cut(line, []byte("NCCL WARN ")); ok && f.warned == 0 {
+		f.warning, f.warned = quoted(text), at
+	}
+	found := !isLog && ends.Match(line)
 	if found && f.line == 0 {
 		f.text, f.line = quoted(line), at
 	}
 	return found
 }
 
-// warn keeps the first warning.
-func (f *failure) warn(at int, line []byte) {
-	if f.warned > 0 {
-		return
-	}
-	if _, text, ok := bytes.Cut(line, []byte("NCCL WARN ")); ok {
-		f.warning, f.warned = quoted(text), at
-	}
-}
-
-// found reports whether a run of so many rows failed: it said so, or it measured
-// nothing and warned.
-func (f *failure) found(rows int) bool {
+// of is the failure of a run of so many rows: it said so, or it measured nothing and warned.
+func (f failure) of(rows int) failure {
 	if f.line == 0 && rows == 0 && f.warned > 0 {
 		f.text, f.line, f.warning = f.warning, f.warned, ""
 	}
-	return f.line > 0
+	return f
 }
 
 // byNCCL reports that NCCL refused what it was asked for, rather than the machine or its scheduler. That another
 // process went away (ncclRemoteError) is no refusal.
-func (f *failure) byNCCL() bool {
+func (f failure) byNCCL() bool {
 	return (f.warned > 0 || strings.Contains(f.text, "NCCL failure")) &&
 		!strings.Contains(f.text, "remote process exited")
 }
 
 // said quotes the failure.
-func (f *failure) said() string {
+func (f failure) said() string {
 	s := fmt.Sprintf("%q", f.text)
 	if f.warning != "" && !strings.Contains(f.text, f.warning) {
 		s += fmt.Sprintf("; NCCL warned: %q", f.warning)
@@ -74,16 +64,14 @@ func (f *failure) said() string {
 	return s
 }
 
-// String says that the run failed, and that later runs leave it out.
-func (f *failure) String() string {
+// advice says that a run failed, and that later runs leave out what it was told to use.
+func (f failure) advice(asked nccl.Config) string {
 	s := "the run failed: " + f.said()
 	switch {
-	case f.config == "":
-	case !f.byNCCL():
-		s += fmt.Sprintf("; tunefit sweep --dry-run --from this log does not ask for the rest of it again; if %s "+
-			"cannot run here, --skip %s leaves it out", f.config, f.config)
-	default:
-		s += fmt.Sprintf("; tunefit sweep --dry-run --from this log or the sweep made of it leaves %s out", f.config)
+	case !asked.Known():
+		return s
+	case f.byNCCL():
+		return s + fmt.Sprintf(noteRefused, asked.Label())
 	}
-	return s
+	return s + fmt.Sprintf(noteBrokeOff, asked.Label(), asked.Label())
 }

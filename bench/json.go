@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -18,7 +19,6 @@ import (
 // misspelt in 2.17.5 to 2.17.8, so nothing depends on them.
 type (
 	jsonConfig struct {
-		settings
 		Devices []struct {
 			Rank  int    `json:"rank"`
 			Group int    `json:"group"`
@@ -43,9 +43,6 @@ type (
 		BusBW   jsonNumber  `json:"bus_bw"`
 		Wrong   *jsonNumber `json:"nwrong"` // null: not checked
 	}
-	jsonOutOfBounds struct {
-		Count int `json:"count"`
-	}
 )
 
 // jsonNumber is a number, or a string such as "nan" where the program had none.
@@ -62,10 +59,11 @@ func (n *jsonNumber) UnmarshalJSON(text []byte) error {
 
 // readJSON reads one or more objects. A file that was cut off keeps the results
 // before the cut, as crashed runs of nccl-tests before 2.18.4 leave it.
-func readJSON(in *bufio.Reader, r *Result) error {
+func readJSON(in *bufio.Reader, r *Result, opts Options) error {
 	decoder := json.NewDecoder(in)
 	for n := 0; ; n++ {
-		j := jsonRun{decoder: decoder, r: r, run: &testRun{footer: true}}
+		j := jsonRun{Decoder: decoder, r: r, run: newRun(r.File, 0, nil)}
+		j.run.footer = true
 		err := j.object()
 		if n > 0 && err == io.EOF {
 			return nil
@@ -74,14 +72,15 @@ func readJSON(in *bufio.Reader, r *Result) error {
 			return fmt.Errorf("%s: at byte %d: %w", r.File, decoder.InputOffset(), wording.JSONError(err))
 		}
 		if err != nil {
-			r.note(0, "the file ends in the middle: it was cut off, or the run was")
+			r.note(0, noteCutJSON)
 		}
 		if !j.sawResults && (n == 0 || err == nil) {
 			return fmt.Errorf("%s: %w", r.File, errNotSweep)
 		}
-		j.run.finish(r)
+		j.run.close(opts)
+		r.add(j.run)
 		if len(j.run.rows) == 0 {
-			r.note(0, "a run without a single result")
+			r.note(0, noteNoResult)
 		}
 		if err != nil {
 			return nil
@@ -90,61 +89,65 @@ func readJSON(in *bufio.Reader, r *Result) error {
 }
 
 type jsonRun struct {
-	decoder    *json.Decoder
+	*json.Decoder
 	r          *Result
-	run        *testRun
+	run        *run
 	results    int
 	sawResults bool
 }
 
 // object reads one run, key by key, so that what stands before a cut counts.
 func (j *jsonRun) object() error {
-	open, err := j.decoder.Token()
-	if err != nil {
-		return err
-	}
-	if open != json.Delim('{') {
-		return fmt.Errorf("%v instead of an object", open)
-	}
-	for j.decoder.More() {
-		key, err := j.decoder.Token()
+	return j.each('{', func() error {
+		key, err := j.Token()
 		if err != nil {
 			return err
 		}
 		switch key {
 		case "args":
-			err = decoded(j, j.args)
+			return decoded(j, j.args)
 		case "env":
-			err = decoded(j, j.variables)
+			return decoded(j, j.variables)
 		case "config":
-			err = decoded(j, j.config)
+			var text json.RawMessage
+			if err := j.Decode(&text); err != nil {
+				return err
+			}
+			return j.config(text)
 		case "nccl_version":
-			err = decoded(j, func(code jsonNumber) { j.run.metadata.NCCL = versionOf(int(code)) })
+			return decoded(j, func(code jsonNumber) { j.run.known.NCCL = versionOf(int(code)) })
 		case "start_time":
-			err = decoded(j, func(start any) {
-				text, _ := start.(string)
-				j.run.metadata.Time = quoted([]byte(text))
-			})
+			return decoded(j, func(start any) { j.run.known.Time = quoted([]byte(fmt.Sprint(start))) })
 		case "results":
 			j.sawResults = true
-			err = j.list()
+			return j.each('[', j.result)
 		case "out_of_bounds":
-			err = decoded(j, func(out jsonOutOfBounds) { j.run.failed = out.Count > 0 })
-		default:
-			err = decoded(j, func(json.RawMessage) {})
+			return decoded(j, func(out struct{ Count int }) { j.run.failed = out.Count > 0 })
 		}
-		if err != nil {
+		return decoded(j, func(json.RawMessage) {})
+	})
+}
+
+// each reads what an object or a list holds.
+func (j *jsonRun) each(open json.Delim, read func() error) error {
+	if begin, err := j.Token(); err != nil {
+		return err
+	} else if begin != open {
+		return fmt.Errorf("%v instead of %s", begin, map[json.Delim]string{'{': "an object", '[': "a list"}[open])
+	}
+	for j.More() {
+		if err := read(); err != nil {
 			return err
 		}
 	}
-	_, err = j.decoder.Token()
+	_, err := j.Token()
 	return err
 }
 
 // decoded takes the next value, if it can be read.
 func decoded[T any](j *jsonRun, take func(T)) error {
 	var v T
-	if err := j.decoder.Decode(&v); err != nil {
+	if err := j.Decode(&v); err != nil {
 		return err
 	}
 	take(v)
@@ -152,17 +155,17 @@ func decoded[T any](j *jsonRun, take func(T)) error {
 }
 
 func (j *jsonRun) variables(env []string) {
-	j.run.complete, j.run.variables = true, variables{}
+	j.run.complete, j.run.heading.variables = true, variables{}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		if named.MatchString(name) { // nccl-tests writes all that there is
-			j.run.variables[name] = value[:min(len(value), longestValue)]
+			j.run.heading.variables[name] = value[:min(len(value), longestValue)]
 		}
 	}
 }
 
 func (j *jsonRun) args(args []string) {
-	j.run.mentions.args = argsOf(strings.Join(args, " "))
+	j.run.settings = with(settingsOf(strings.Join(args, " "), onCommand), j.run.settings)
 	for _, arg := range args {
 		if name := path.Base(arg); strings.HasSuffix(name, "_perf") {
 			j.run.program = name
@@ -170,47 +173,42 @@ func (j *jsonRun) args(args []string) {
 	}
 }
 
-func (j *jsonRun) config(c jsonConfig) {
-	j.run.set(j.r, 0, c.settings)
-	for _, d := range c.Devices {
-		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host, strconv.Itoa(d.Rank), "")
-		j.run.metadata.gpu(d.Info)
-	}
-	if c.Blocking == "true" {
-		j.run.Blocking = 1
-		j.r.note(0, "times include waiting after each operation (-z)")
-	}
-}
-
-// list reads the results. One that the file's end cuts is counted as truncated.
-func (j *jsonRun) list() error {
-	open, err := j.decoder.Token()
-	if err != nil {
+func (j *jsonRun) config(text json.RawMessage) error {
+	var c jsonConfig
+	var numbers map[string]any
+	if err := errors.Join(json.Unmarshal(text, &c), json.Unmarshal(text, &numbers)); err != nil {
 		return err
 	}
-	if open != json.Delim('[') {
-		return fmt.Errorf("results is %v instead of a list", open)
-	}
-	for j.decoder.More() {
-		var result jsonResult
-		result.Root = -1
-		j.results++
-		if err := j.decoder.Decode(&result); err != nil {
-			if isCut(err) {
-				j.r.reject(0, 1, rejectTruncated)
-			}
-			return err
-		}
-		j.keep(result)
-		if err := j.r.tooMany(len(j.run.rows)); err != nil {
-			return err
+	told := settings{}
+	for _, o := range options {
+		if n, is := numbers[o.json].(float64); is {
+			told[o.name] = int(n)
 		}
 	}
-	_, err = j.decoder.Token()
-	return err
+	if told["-G"] > 0 {
+		j.r.note(0, noteGraphs)
+	}
+	if c.Blocking == "true" {
+		told["-z"] = 1
+		j.r.note(0, noteBlocking)
+	}
+	j.run.settings = with(j.run.settings, told)
+	for _, d := range c.Devices {
+		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host, strconv.Itoa(d.Rank), "", d.Info)
+	}
+	return nil
 }
 
-func (j *jsonRun) keep(result jsonResult) {
+// result reads one of the results. One that the file's end cuts is counted as truncated.
+func (j *jsonRun) result() error {
+	result := jsonResult{Root: -1}
+	j.results++
+	if err := j.Decode(&result); err != nil {
+		if isCut(err) {
+			j.r.reject(0, 1, rejectTruncated)
+		}
+		return err
+	}
 	base := row{count: result.Count, root: -1}
 	if result.Root >= 0 {
 		base.root = int(result.Root)
@@ -225,20 +223,18 @@ func (j *jsonRun) keep(result jsonResult) {
 			continue
 		}
 		row := base
-		row.InPlace = i == 1
-		row.checked = half.Wrong != nil
-		row.Micros = math.NaN()
+		row.InPlace, row.checked, row.Micros = i == 1, half.Wrong != nil, math.NaN()
+		row.AlgBW, row.BusBW = knownBandwidth(float64(half.AlgBW)), knownBandwidth(float64(half.BusBW))
+		if half.Time != nil {
+			row.Micros = float64(*half.Time)
+		}
 		switch {
 		case half.CPUTime != nil:
 			row.reason = rejectCPUTime
-		case half.Time != nil:
-			row.Micros = float64(*half.Time)
-		}
-		row.AlgBW, row.BusBW = knownBandwidth(float64(half.AlgBW)), knownBandwidth(float64(half.BusBW))
-		if row.checked && row.reason == "" && float64(*half.Wrong) != 0 { // NaN is not 0 either
+		case row.checked && *half.Wrong != 0: // NaN is not 0 either
 			row.reason = rejectFailed
 		}
-		row.check()
 		j.run.rows = append(j.run.rows, row)
 	}
+	return j.r.tooMany(len(j.run.rows))
 }

@@ -25,7 +25,7 @@ func merge(claims []claim) (l claim, clash string) {
 	var algoBy, protoBy, channelsBy Origin
 	disagree := func(what string, used any, usedBy Origin, other any, by Origin) {
 		if clash == "" {
-			clash = fmt.Sprintf("%s is %v by %s, but %v by %s: the first is used", what, used, usedBy, other, by)
+			clash = fmt.Sprintf(noteClash, what, used, usedBy, other, by)
 		}
 	}
 	for _, c := range claims {
@@ -55,6 +55,110 @@ func takePart[T comparable](part *T, by *Origin, told, unknown T, from Origin) b
 	return told == unknown || told == *part
 }
 
+// claims are what the variables of a run and the caller say. A tuner that was loaded may have chosen.
+func (u *run) claims(op operation, tuner string) []claim {
+	v := u.variables
+	algo, proto := v["NCCL_ALGO"], v["NCCL_PROTO"]
+	says, forces := v.saysChannels()
+	c := claim{from: originVariables, forcesCell: algo+proto+tuner != "" || forces, forcesChannels: says || tuner != ""}
+	c.Cell = alone(CellNamed(onlyChoice(algo, string(op)), onlyChoice(proto, string(op))))
+	for _, kind := range channelKinds {
+		if least, most := channelRange(v.get, kind); least == most && least > 0 {
+			c.Channels = least
+		}
+	}
+	if said := u.opts.Config; said != nil {
+		return []claim{c, {nccl.Config{Cell: alone(said.Cell), Channels: said.Channels}, originUser, true,
+			said.Channels > 0}}
+	}
+	return []claim{c}
+}
+
+// asksCell reports whether variables or the caller force a configuration that they name.
+func (u *run) asksCell(op operation) bool {
+	return slices.ContainsFunc(u.claims(op, ""), func(c claim) bool { return c.forcesCell && c.Config != noLabel })
+}
+
+// asks is the configuration that a run was told to use, as far as it is one.
+func (u *run) asks(op operation) nccl.Config {
+	claims := u.claims(op, "")
+	if u.mark != nil {
+		claims = append(claims, claim{Config: u.mark.asked})
+	}
+	l, _ := merge(claims)
+	return l.Config
+}
+
+// ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
+// those asked for, as far as the communicator has them: NCCL uses fewer at small sizes, and a policy cannot change
+// that. Their number is NCCL's own where our tuner left it to NCCL, or asked for more than NCCL chose in a release that
+// only lets a tuner lower them.
+func (u *run) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found bool) {
+	asked, decided := u.log.decided[key]
+	c, agreed, found = u.log.ran(key, scale)
+	if !decided {
+		return c, false, agreed, found
+	}
+	_, forced := u.variables.saysChannels()
+	own = asked != noLabel && asked.Channels == 0 && !forced
+	switch release, _ := nccl.ParseVersion(u.known.NCCL); {
+	case !found:
+		c = asked
+	case !agreed || c.Cell != asked.Cell || asked.Channels == 0:
+	case release.Has(nccl.ChannelsOnlyLower) && 0 < c.Channels && c.Channels < asked.Channels:
+		own = true
+	default:
+		c = asked
+	}
+	return u.log.most.Cap(c), own, agreed, true
+}
+
+// label finds what one row ran with, who chose it and who says so. It merges what is known of the row with the claims
+// of its run. After a hint (unsure) nobody knows who chose, unless they tell.
+func (u *run) label(row *row, key logKey, scale uint64, claims []claim, unsure bool) (l claim, by Selection,
+	clash string) {
+	logged, ownChannels, agreed, found := u.ran(key, scale)
+	several := ""
+	if found && !agreed {
+		several, logged = fmt.Sprintf(noteSeveral, key.op, row.Bytes), noLabel
+	}
+	claims = slices.Clone(claims)
+	if ownChannels {
+		for i := range claims {
+			claims[i].Channels = 0
+		}
+	}
+	switch forced := row.Selection >= SelectionForced; {
+	case row.Config == noLabel:
+	case u.isCSV:
+		claims = append(claims, claim{row.Config, originFields, forced, row.Selection == SelectionForced})
+	default:
+		claims = append(claims, claim{Config: row.Config, from: originMeasured})
+	}
+	if found && logged != noLabel {
+		claims = append(claims, claim{Config: logged, from: originMeasured})
+	}
+	l, clash = merge(claims)
+	switch {
+	case u.isCSV && !unsure && (l.from == originFields || l.from == originNone):
+		by = row.Selection // the row says itself who chose
+	case unsure && l.from < originUser && u.log.direct:
+		by, l.Config, l.from, clash = SelectionUnknown, noLabel, originNone, ""
+	case l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels):
+		by = SelectionOwnChannels
+	case l.forcesCell:
+		by = SelectionForced
+	case unsure:
+		by = SelectionUnknown
+	default:
+		by = SelectionDefault
+	}
+	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
+		l.Config, l.from, clash = noLabel, originNone, ""
+	}
+	return l, by, cmp.Or(several, clash)
+}
+
 // channelCounts are the channel counts that a file has of one algorithm and protocol.
 type channelCounts struct {
 	told, asked bool           // some are said to be NCCL's own, or are known to be asked for
@@ -77,33 +181,25 @@ func (c *channelCounts) rise() bool {
 // that the others with one count at each size were not asked for either: a sweep over channels has several.
 func (r *Result) tellOwnChannels() {
 	families := map[Series]map[nccl.Cell]*channelCounts{}
-	of := func(s *Sample) map[nccl.Cell]*channelCounts {
-		key := s.Series()
-		if families[key] == nil {
-			families[key] = map[nccl.Cell]*channelCounts{}
-		}
-		return families[key]
-	}
-	isLog := r.Format == formatText || r.Format == formatJSON
-	asked := func(s *Sample) bool {
-		by := cmp.Or(s.Setup, &Setup{})
-		return s.Selection == SelectionForced && s.Channels > 0 &&
-			(by.IsOurs() || by.MinChannels != "" || by.MinCTAs != "" || isLog && by.Tuner == "")
-	}
-	forced := func(s *Sample) bool { return s.Selection != SelectionDefault && s.Known() }
 	for i := range r.Samples {
 		s := &r.Samples[i]
-		if !forced(s) {
+		if s.Selection == SelectionDefault || !s.Known() {
 			continue
 		}
-		all := of(s)
+		all := families[s.Series()]
+		if all == nil {
+			all = map[nccl.Cell]*channelCounts{}
+			families[s.Series()] = all
+		}
 		c := all[s.Cell]
 		if c == nil {
 			c = &channelCounts{bySize: map[uint64]int{}}
 			all[s.Cell] = c
 		}
+		by := cmp.Or(s.Setup, &Setup{})
 		c.told = c.told || s.Selection == SelectionOwnChannels
-		c.asked = c.asked || asked(s)
+		c.asked = c.asked || s.Selection == SelectionForced && s.Channels > 0 &&
+			(by.IsOurs() || by.MinChannels != "" || by.MinCTAs != "" || r.Format.isLog() && by.Tuner == "")
 		if n, seen := c.bySize[s.Bytes]; seen && n != s.Channels {
 			c.bySize = nil
 		} else if c.bySize != nil {
@@ -121,138 +217,9 @@ func (r *Result) tellOwnChannels() {
 		}
 	}
 	for i := range r.Samples {
-		if s := &r.Samples[i]; forced(s) && s.Channels > 0 && own[of(s)[s.Cell]] {
+		s := &r.Samples[i]
+		if s.Selection != SelectionDefault && s.Channels > 0 && own[families[s.Series()][s.Cell]] {
 			s.Selection = SelectionOwnChannels
 		}
 	}
-}
-
-// claims are what the variables of a run and the caller say.
-func (r *Result) claims(v variables, op operation) []claim {
-	claims := []claim{v.claim(string(op))}
-	if c := r.opts.Config; c != nil {
-		said := *c
-		said.Cell = alone(said.Cell)
-		claims = append(claims, claim{Config: said, from: originUser, forcesCell: true, forcesChannels: c.Channels > 0})
-	}
-	return claims
-}
-
-// asked is the configuration that a run was told to use, as far as it is one.
-func (r *Result) asked(v variables, op operation) nccl.Config {
-	l, _ := merge(append(r.claims(v, op), claim{Config: r.mark.asked, from: originNone}))
-	return l.Config
-}
-
-// ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
-// those asked for, as far as the communicator has them: NCCL uses fewer at small sizes, and a policy cannot change
-// that. Their number is NCCL's own where our tuner left it to NCCL, or asked for more than NCCL chose in a release that
-// only lets a tuner lower them.
-func (u *testRun) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found bool) {
-	asked, decided := u.log.decided[key]
-	c, agreed, found = u.log.ran(key, scale)
-	if !decided {
-		return c, false, agreed, found
-	}
-	own = asked != noLabel && asked.Channels == 0 && !u.forced
-	switch release, _ := nccl.ParseVersion(u.metadata.NCCL); {
-	case !found:
-		c = asked
-	case !agreed || c.Cell != asked.Cell || asked.Channels == 0:
-	case release.Has(nccl.ChannelsOnlyLower) && 0 < c.Channels && c.Channels < asked.Channels:
-		own = true
-	default:
-		c = asked
-	}
-	return u.log.most.Cap(c), own, agreed, true
-}
-
-// label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint
-// nobody knows who chose, unless they tell.
-func (u *testRun) label(r *Result, row *row, key logKey, scale uint64, claims []claim, unsure bool) Origin {
-	logged, ownChannels, agreed, found := u.ran(key, scale)
-	if found && !agreed {
-		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", key.op, row.Bytes)
-		logged = noLabel
-	}
-	claims = slices.Clone(claims)
-	if ownChannels {
-		for i := range claims {
-			claims[i].Channels = 0
-		}
-	}
-	switch {
-	case row.Config == noLabel:
-	case u.isCSV:
-		claims = append(claims, claim{row.Config, originFields, row.Selection >= SelectionForced,
-			row.Selection == SelectionForced})
-	default:
-		claims = append(claims, claim{Config: row.Config, from: originMeasured})
-	}
-	if found && logged != noLabel {
-		claims = append(claims, claim{Config: logged, from: originMeasured})
-	}
-	l, clash := merge(claims)
-	by := SelectionDefault
-	switch {
-	case unsure && l.from < originUser && u.log.direct:
-		by, l.Config, l.from, clash = SelectionUnknown, noLabel, originNone, ""
-	case l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels):
-		by = SelectionOwnChannels
-	case l.forcesCell:
-		by = SelectionForced
-	case unsure:
-		by = SelectionUnknown
-	}
-	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
-		l.Config, l.from, clash = noLabel, originNone, ""
-	}
-	if clash != "" {
-		r.note(row.line, "%s", clash)
-	}
-	row.Config = l.Config
-	if !u.isCSV || l.from != originFields && l.from != originNone { // else the row says itself who chose
-		row.Selection = by
-	}
-	return l.from
-}
-
-// claim turns the variables into a label for one collective.
-func (v variables) claim(coll string) claim {
-	algo, proto := v.get("NCCL_ALGO"), v.get("NCCL_PROTO")
-	c := claim{from: originVariables, forcesCell: algo != "" || proto != ""}
-	c.Cell = alone(CellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll)))
-	says, forces := v.saysChannels()
-	c.forcesChannels, c.forcesCell = says, c.forcesCell || forces
-	for _, kind := range channelKinds {
-		if least, most := channelRange(v.get, kind); least == most && least > 0 {
-			c.Channels = least
-		}
-	}
-	if loadedTuner(v.get("NCCL_TUNER_PLUGIN")) != "" {
-		c.forcesCell, c.forcesChannels = true, true
-	}
-	return c
-}
-
-// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of
-// them (ranks), by which of the two finds more of the sizes.
-func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
-	if ranks < 2 || op != "allgather" && op != "reducescatter" {
-		return 1
-	}
-	whole, part := 0, 0
-	for i := range rows {
-		key := t.of(op, rows[i].Bytes, rows[i].Pass)
-		if _, _, found := t.ran(key, 1); found {
-			whole++
-		}
-		if _, _, found := t.ran(key, uint64(ranks)); found {
-			part++
-		}
-	}
-	if part > whole || part == whole && t.perRank {
-		return uint64(ranks)
-	}
-	return 1
 }

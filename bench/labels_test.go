@@ -39,6 +39,7 @@ func TestMentions(t *testing.T) {
 		{"unset NCCL_ALGO", ""},
 		{"env -u NCCL_ALGO ./all_reduce_perf", ""},
 		{"# A simple benchmark of our cluster", ""},
+		{"=== CUDA graphs ===", ""},                                                             // the header tells
 		{"NCCL_ALGO=Ring ./all_reduce_perf\nNCCL_ALGO set by environment to Ring", "NCCL_ALGO"}, // NCCL confirms it
 	} {
 		r, err := Read(strings.NewReader(c.text+"\n"+oneRun()), "x.log", Options{})
@@ -212,7 +213,7 @@ func TestNotASweep(t *testing.T) {
 		{"", "x: no measurements in it"},
 		{"hello\n", "x: no measurements in it"},
 		{"{}", "x: no measurements in it"},
-		{`{"results": 3}`, "x: at byte 13: results is 3 instead of a list"},
+		{`{"results": 3}`, "x: at byte 13: 3 instead of a list"},
 		{"\xff\xfea\x00", "x:1: the file is UTF-16 (allowed: UTF-8)"},
 		{"collective,min_bytes,max_bytes,algorithm,protocol\n", "x:1: no column size_bytes ("},
 		{"collective,size_byte,algorithm,time_us\n",

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -196,7 +197,7 @@ func stripLauncher(line []byte) []byte {
 type logLine struct {
 	row     []byte // may be blank
 	process string // host:pid:tid
-	message []byte
+	said    []byte // the line without that piece
 }
 
 // hosts remembers host names from the starts of log lines and from the list of devices. They show where a row ends that
@@ -212,14 +213,11 @@ func (h hosts) split(line []byte) (l logLine, ok bool) {
 		return l, false
 	}
 	level := line[at+len("NCCL "):]
-	switch {
-	case bytes.HasPrefix(level, []byte("INFO ")), bytes.HasPrefix(level, []byte("WARN ")):
-		l.message = level[5:]
-	case bytes.HasPrefix(level, []byte("TRACE ")):
-		l.message = level[6:]
-	default:
+	isLevel := func(word string) bool { return bytes.HasPrefix(level, []byte(word)) }
+	if !isLevel("INFO ") && !isLevel("WARN ") && !isLevel("TRACE ") {
 		return l, false
 	}
+	l.said = line
 	before := bytes.TrimRight(line[:at], " ")
 	if i := bytes.LastIndexByte(before, '['); i >= 0 {
 		before = bytes.TrimRight(before[:i], " ")
@@ -244,7 +242,7 @@ func (h hosts) split(line []byte) (l logLine, ok bool) {
 	}
 	l.process = string(process)
 	if line[0] != '[' { // newer logs begin with a time in brackets
-		l.row = line[:start]
+		l.row, l.said = line[:start], line[start:]
 	}
 	return l, true
 }
@@ -282,4 +280,18 @@ func (l *logLine) hostPID() string {
 // be long, a row never is.
 const longestLine = 1 << 20
 
-var setByEnvironment = []byte(" set by environment to ")
+// readLine returns the next line, with its end. It is valid until the next one is read.
+func readLine(in *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if line == nil && err != bufio.ErrBufferFull {
+			return part, err
+		}
+		if len(line) < longestLine {
+			line = append(line, part...)
+		}
+		if err != bufio.ErrBufferFull {
+			return line, err
+		}
+	}
+}

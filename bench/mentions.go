@@ -3,37 +3,56 @@ package bench
 import (
 	"bytes"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-)
 
-// variables are what is known of the environment of a run, by full name: NCCL's log, the env of nccl-tests' JSON and
-// the user tell. All else that a text says of variables is a mention.
-type variables map[string]string
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
 
 // mention is a setting of which a text speaks: in a command, an export, a manifest, a heading or a file's name. Whoever
 // wrote it may have run something else in the end.
 type mention struct {
-	name  string // of a variable; empty: value is a word, as ring or collnet
+	name  string // of a variable, or of an option as -R; empty: value is a word, as ring or collnet
 	value string // empty: the text does not tell
 	line  int    // 0: the name of the file
 	// lasting: it speaks of all runs below, as an export and a manifest do.
 	lasting bool
 }
 
-// mentions are those since the last table, with the program and the options that stand there, too.
+// String is the mention as the column of variables has it.
+func (m mention) String() string {
+	if m.name == "" {
+		return m.value + unsure
+	}
+	return m.name + "=" + strings.ReplaceAll(m.value, " ", "_") + unsure
+}
+
+// chose reports whether the mention may have chosen instead of NCCL.
+func (m mention) chose() bool { return m.name == "" || chooses.MatchString(m.name) }
+
+// isUsual reports whether a mention is of what is so anyway.
+func (m mention) isUsual() bool {
+	if m.name == "NCCL_TUNER_PLUGIN" {
+		return strings.EqualFold(m.value, "none")
+	}
+	i := slices.IndexFunc(options[:], func(o option) bool { return o.name == m.name })
+	return m.value == "0" && (strings.HasSuffix(m.name, "_DISABLE") || strings.Contains(m.name, "_MIN_")) ||
+		i >= 0 && m.value == strconv.Itoa(options[i].usual) || m.name == "-C"
+}
+
+// mentions are those since the last table, with the program that stands there, too.
 type mentions struct {
 	of      []mention
 	name    string // of a variable whose value a manifest has in its next line
 	program string // as all_reduce_perf; "several": it is not clear which
-	args    settings
-	cpuTime bool // -C 1
 }
 
 var (
-	// setByLog is how NCCL's log tells a variable.
-	setByLog = regexp.MustCompile(`\b([NR]CCL_[A-Z0-9_]+) set by environment to +(.*?)\.?\s*$`)
+	// named are variables that times or NCCL's choice may depend on.
+	named = regexp.MustCompile(`\b(?:(?:[NR]CCL|OFI_NCCL|FI|UCX)_[A-Z][A-Z0-9_]*|CUDA_VISIBLE_DEVICES)\b`)
 	// valued is what stands between a name and its value: =, and : and value: of YAML and JSON.
 	valued = regexp.MustCompile(`^(?:=|["']?\s*:\s*|["']?\s*,\s*["']?value["']?\s*:\s*)`)
 	// byBlank are words before a name whose value follows a blank.
@@ -47,67 +66,37 @@ var (
 		`INCLUDE|BUILD|SRC|CFLAGS|LDFLAGS|CONF|TOPO_DUMP|GRAPH_DUMP|TUNER_|PROFIL|INSPECTOR|RAS_|COMM_ID|ASYNC_ERROR|` +
 		`BLOCKING_WAIT|SET_THREAD|NVTX|REPORT|WARN|INFO|TRACE|TIMEOUT))`)
 	perfName = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?(?:$|["')\s,;])`)
-	cpuTimed = regexp.MustCompile(`\s(?:-C\s*|--report_cputime[= ])1\b`)
+	// hinting are words that name a number of channels, as 8ch, or what else may choose.
+	hinting = regexp.MustCompile(`^(?:n?ch(?:annels?)?[0-9]+|[0-9]+n?ch(?:annels?)?|collnet|sharp|mscclpp|msccl)$`)
+	graphs  = regexp.MustCompile(`^(?:cuda)?graphs?$`)
+	notWord = regexp.MustCompile(`[^a-z0-9]+`)
 )
-
-// log takes what NCCL's log tells of a variable. It reports whether that is new.
-func (v *variables) log(message []byte) bool {
-	m := setByLog.FindSubmatch(message)
-	if m == nil {
-		return false
-	}
-	name, value := string(m[1]), clip(string(m[2]))
-	if (*v)[name] == value {
-		return false
-	}
-	*v = v.with(map[string]string{name: value})
-	return true
-}
-
-// with returns the variables and some more.
-func (v variables) with(more map[string]string) variables {
-	all := variables{}
-	maps.Copy(all, v)
-	maps.Copy(all, more)
-	return all
-}
-
-func (v variables) get(name string) string { return v[name] }
-
-// longestValue is above the value of any of the variables, in bytes.
-const longestValue = 256
-
-func clip(value string) string {
-	value = value[:min(len(value), longestValue)]
-	return strings.Trim(value, `"'`)
-}
 
 // read finds the mentions in a line that is no row, no header and no line of NCCL's log. It reports whether there are
 // any.
 func (ms *mentions) read(at int, line []byte) bool {
 	before := len(ms.of)
-	if ms.name != "" {
-		name := ms.name
-		ms.name = ""
+	if name := ms.name; name != "" {
 		_, value, told := bytes.Cut(line, []byte("value:"))
+		ms.name = ""
+		ms.add(mention{name, valueAt(strings.TrimSpace(string(value))), at, true})
 		if told {
-			ms.add(mention{name, valueAt(strings.TrimSpace(string(value))), at, true})
 			return true
 		}
-		ms.add(mention{name, "", at, true})
 	}
 	if bytes.Contains(line, []byte("_perf")) {
-		ms.command(string(line))
+		ms.command(at, string(line[:min(len(line), longestRow)]))
 	}
 	if bytes.Contains(line, []byte("CCL_")) || bytes.Contains(line, []byte("FI_")) ||
 		bytes.Contains(line, []byte("UCX_")) || bytes.Contains(line, []byte("CUDA_VISIBLE_DEVICES")) {
-		ms.names(at, string(line))
+		ms.names(at, string(line[:min(len(line), longestRow)]))
 	}
 	if strings.IndexByte("#=*-", line[0]) >= 0 && !named.Match(line) { // as headings begin
-		words := hintsIn(string(line))
 		const title = 5 // blanks; "a simple benchmark of our cluster" is none
-		if len(words) > 1 || len(words) == 1 && bytes.Count(line, []byte(" ")) <= title {
-			ms.add(mention{"", strings.Join(words, "+"), at, false})
+		for _, m := range hintsIn(string(line), at) {
+			if strings.Contains(m.value, "+") || bytes.Count(line, []byte(" ")) <= title {
+				ms.add(m)
+			}
 		}
 	}
 	return len(ms.of) > before
@@ -115,23 +104,37 @@ func (ms *mentions) read(at int, line []byte) bool {
 
 // names finds the names of variables.
 func (ms *mentions) names(at int, text string) {
-	text = text[:min(len(text), longestRow)]
 	lasts := lasting.MatchString(text) && !perfName.MatchString(text)
 	for _, m := range named.FindAllStringIndex(text, -1) {
-		before, name, after := text[:m[0]], text[m[0]:m[1]], text[m[1]:]
+		before, name, after := text[max(0, m[0]-16):m[0]], text[m[0]:m[1]], text[m[1]:]
 		value := ""
 		switch between := valued.FindString(after); {
 		case between != "":
 			value = valueAt(after[len(between):])
-		case dropped.MatchString(before[max(0, len(before)-16):]):
+		case dropped.MatchString(before):
 			continue
-		case byBlank.MatchString(before[max(0, len(before)-16):]):
+		case byBlank.MatchString(before):
 			value = valueAt(strings.TrimLeft(after, " "))
-		case strings.TrimSpace(strings.Trim(after, `"'`)) == "" && strings.Contains(before, "name:"):
+		case strings.TrimSpace(strings.Trim(after, `"'`)) == "" && strings.Contains(text[:m[0]], "name:"):
 			ms.name = name
 			continue
 		}
 		ms.add(mention{name, value, at, lasts})
+	}
+}
+
+// command takes a line that names a program of nccl-tests, with its options.
+func (ms *mentions) command(at int, line string) {
+	for _, m := range perfName.FindAllStringSubmatchIndex(line, 8) {
+		if name := line[m[2]:m[3]]; ms.program != "" && ms.program != name {
+			ms.program = "several"
+		} else {
+			ms.program = name
+		}
+		ms.of = slices.DeleteFunc(ms.of, func(m mention) bool { return m.name != "" && m.name[0] == '-' })
+		for name, value := range settingsOf(line[m[3]:], onCommand) {
+			ms.add(mention{name, strconv.Itoa(value), at, false})
+		}
 	}
 }
 
@@ -153,40 +156,20 @@ func (ms *mentions) add(m mention) {
 	}
 }
 
-// command takes a line that names a program of nccl-tests.
-func (ms *mentions) command(line string) {
-	line = line[:min(len(line), longestRow)]
-	found := perfName.FindAllStringSubmatchIndex(line, 8)
-	for _, m := range found {
-		if name := line[m[2]:m[3]]; ms.program != "" && ms.program != name {
-			ms.program = "several"
-		} else {
-			ms.program = name
-		}
-		ms.args, ms.cpuTime = argsOf(line[m[3]:]), cpuTimed.MatchString(line[m[3]:])
-	}
+// timesCPU reports whether a command has -C 1: it measures the CPU's time, which is of no use.
+func (ms *mentions) timesCPU() bool {
+	return slices.ContainsFunc(ms.of, func(m mention) bool { return m.name == "-C" && m.value != "0" })
 }
 
 // take hands the mentions over to a run, and keeps those that speak of later ones, too.
-func (ms *mentions) take() (of mentions) {
-	of = *ms
-	*ms = mentions{}
-	for _, m := range of.of {
-		if m.lasting {
-			ms.of = append(ms.of, m)
-		}
+func (ms *mentions) take(into *mentions) {
+	for _, m := range ms.of {
+		into.add(m)
 	}
-	return of
-}
-
-// join adds mentions that came later.
-func (ms *mentions) join(later mentions) {
-	for _, m := range later.of {
-		ms.add(m)
+	if ms.program != "" {
+		into.program = ms.program
 	}
-	if later.program != "" {
-		ms.program, ms.args, ms.cpuTime = later.program, later.args, later.cpuTime
-	}
+	*ms = mentions{of: slices.DeleteFunc(ms.of, func(m mention) bool { return !m.lasting })}
 }
 
 // valueAt returns the value that text begins with; empty: a shell puts one there. In lists of variables, as in srun's
@@ -200,11 +183,8 @@ func valueAt(text string) string {
 			text = text[:i]
 		}
 		parts := strings.Split(text, ",")
-		for i, part := range parts {
-			if strings.Contains(part, "=") {
-				parts = parts[:i]
-				break
-			}
+		if next := slices.IndexFunc(parts, func(p string) bool { return strings.Contains(p, "=") }); next >= 0 {
+			parts = parts[:next]
 		}
 		text = strings.TrimRight(strings.Join(parts, ","), ",")
 	}
@@ -214,16 +194,54 @@ func valueAt(text string) string {
 	return text
 }
 
-// String is the mention as the column of variables has it.
-func (m mention) String() string {
-	if m.name == "" {
-		return m.value + unsure
+// hintsIn returns what the words of a text name: algorithms, protocols, a number of channels and what else may choose,
+// together as one mention, and CUDA graphs. Such words tell nothing for sure: no-nvls.log ran without NVLS.
+func hintsIn(text string, line int) (of []mention) {
+	var hints []string
+	words := notWord.Split(strings.ToLower(text), -1)
+	for i := 0; i < len(words) && len(hints) < 4; i++ {
+		if i+1 < len(words) && isHint(words[i]+"_"+words[i+1]) { // nvls_tree
+			hints = append(hints, words[i]+"_"+words[i+1])
+			i++
+		} else if isHint(words[i]) {
+			hints = append(hints, words[i])
+		} else if graphs.MatchString(words[i]) {
+			of = []mention{{"-G", "", line, false}}
+		}
 	}
-	return m.name + "=" + strings.ReplaceAll(m.value, " ", "_") + unsure
+	if hints != nil {
+		of = append(of, mention{"", strings.Join(hints, "+"), line, false})
+	}
+	return of
 }
 
-// chose reports whether the mention may have chosen instead of NCCL.
-func (m mention) chose() bool { return m.name == "" || chooses.MatchString(m.name) }
+func isHint(word string) bool {
+	_, isAlgo := nccl.Algos.Named(word)
+	_, isProto := nccl.Protos.Named(word)
+	return word != "" && (isAlgo || isProto || hinting.MatchString(word))
+}
+
+// hintsInName returns what the name of a file hints at.
+func hintsInName(file string) []mention {
+	base := filepath.Base(file)
+	return hintsIn(strings.TrimSuffix(base, filepath.Ext(base)), 0)
+}
+
+// variables are what is known of the environment of a run, by full name: NCCL's log, the env of nccl-tests' JSON and
+// the user tell. All else that a text says of variables is a mention.
+type variables map[string]string
+
+// with returns a map and more.
+func with[M ~map[string]V, V any](m, more M) M {
+	all := maps.Clone(m)
+	if all == nil {
+		all = M{}
+	}
+	maps.Copy(all, more)
+	return all
+}
+
+func (v variables) get(name string) string { return v[name] }
 
 // changing lists the variables that change times or NCCL's choice, as on a command line, and what is only mentioned.
 func (v variables) changing(unknown []mention) string {
@@ -243,16 +261,7 @@ func (v variables) changing(unknown []mention) string {
 	return strings.Join(slices.Sorted(maps.Keys(found)), " ")
 }
 
-// saysChannels reports whether variables say how many channels there are at least or at most, and whether they force
-// some.
-func (v variables) saysChannels() (says, forces bool) {
-	for _, kind := range channelKinds {
-		least, most := channelRange(v.get, kind)
-		says = says || least > 0 || most > 0
-		forces = forces || least > 0 && least >= most
-	}
-	return says, forces
-}
-
-// longestRow bounds what is put together as one row.
-const longestRow = 4096
+const (
+	longestValue = 256  // above the value of any of the variables, in bytes
+	longestRow   = 4096 // of what is put together as one row
+)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,44 +86,6 @@ func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) (T, boo
 	return Unknown, false
 }
 
-var (
-	// channelsWord is a number of channels in prose, as 8ch.
-	channelsWord = regexp.MustCompile(`^(?:n?ch(?:annels?)?[0-9]+|[0-9]+n?ch(?:annels?)?)$`)
-	notWord      = regexp.MustCompile(`[^a-z0-9]+`)
-)
-
-// hintsIn returns the words of a text that name an algorithm, a protocol, a number of channels or what else may choose.
-// Such words tell nothing for sure: no-nvls.log ran without NVLS.
-func hintsIn(text string) (hints []string) {
-	words := notWord.Split(strings.ToLower(text), -1)
-	for i := 0; i < len(words) && len(hints) < 4; i++ {
-		pair := ""
-		if i+1 < len(words) {
-			pair = words[i] + "_" + words[i+1] // nvls_tree
-		}
-		switch {
-		case isHint(pair):
-			hints = append(hints, pair)
-			i++
-		case isHint(words[i]):
-			hints = append(hints, words[i])
-		}
-	}
-	return hints
-}
-
-func isHint(word string) bool {
-	_, isAlgo := nccl.Algos.Named(word)
-	_, isProto := nccl.Protos.Named(word)
-	switch word {
-	case "":
-		return false
-	case "collnet", "sharp", "mscclpp", "msccl":
-		return true
-	}
-	return isAlgo || isProto || channelsWord.MatchString(word)
-}
-
 func isNumber(s []byte) bool { return len(bytes.TrimLeft(s, "0123456789")) == 0 }
 
 // tokensOf splits a line at blanks into at most len(into) tokens.
@@ -170,8 +131,8 @@ func knownBandwidth(v float64) float64 {
 func kept(word string) string { return unique.Make(word).Value() }
 
 func programOperation(program string) operation {
-	program, _, _ = strings.Cut(program, "_perf")
-	return operation(fold(program))
+	name, _, _ := strings.Cut(program, "_perf")
+	return operation(fold(name))
 }
 
 // TrimUnit is the unit, in bytes, that nccl-tests rounds sizes down to. It is an element, or 16 bytes for each rank
@@ -230,8 +191,8 @@ func onlyChoice(value, coll string) string {
 }
 
 // atoi returns a number, 0 or more. It is 0 where the text is no number.
-func atoi(b []byte) int {
-	n, err := strconv.Atoi(string(b))
+func atoi(s string) int {
+	n, err := strconv.Atoi(s)
 	if err != nil {
 		return 0
 	}

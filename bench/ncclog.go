@@ -2,10 +2,13 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"iter"
 	"maps"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
@@ -18,15 +21,14 @@ type logKey struct {
 	pass  int // of the plan that our tuner follows, from 1; 0: it follows none, or that is the warm-up
 }
 
-// votes counts the labels that the log shows for one key: many calls, one line
-// each.
+// votes counts the labels that the log shows for one key: many calls, one line each.
 type votes struct {
 	of    map[nccl.Config]int
 	total int
 	best  nccl.Config // has most
 }
 
-// tuningLog collects the lines of NCCL_DEBUG_SUBSYS=TUNING of one run.
+// tuningLog collects what NCCL and tuners log of the calls of one run.
 type tuningLog struct {
 	calls map[logKey]*votes
 	// decided is what our tuner asked for, by the bytes of all ranks.
@@ -36,7 +38,7 @@ type tuningLog struct {
 	missing map[logKey]bool
 	// pass is the one that each process is in.
 	pass map[string]int
-	// offered is what NCCL has for collectives, as our tuner says.
+	// offered is what NCCL has for collectives, as our tuner says. It may differ from call to call.
 	offered map[nccl.Coll]map[nccl.Cell]bool
 	// pending is the question that 2.31's "Best tuning" answers, per process.
 	pending   map[string]logKey
@@ -55,137 +57,150 @@ func newTuningLog() tuningLog {
 		offered: map[nccl.Coll]map[nccl.Cell]bool{}, pending: map[string]logKey{}}
 }
 
-// refusedAll reports that our tuner decided, and never for a configuration of its own. In passes that is no fault.
-func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 && len(t.pass) == 0 }
-
-// of is the key of a row: without passes the log counts all calls of a size.
-func (t *tuningLog) of(op operation, bytes uint64, pass int) logKey {
-	if len(t.pass) == 0 {
-		pass = 0
-	}
-	return logKey{op, bytes, pass}
-}
-
-// missingCells is what passes asked for and NCCL had nowhere.
-func (t *tuningLog) missingCells() map[nccl.Coll]map[nccl.Cell]bool {
-	all := map[nccl.Coll]map[nccl.Cell]bool{}
-	for key := range t.missing {
-		coll := collByName[string(key.op)]
-		if all[coll] == nil {
-			all[coll] = map[nccl.Cell]bool{}
+// facts are lines that tell of a run: a word that they have, their parts, and what is made of them.
+var facts = []struct {
+	word  string
+	parts *regexp.Regexp
+	take  func(u *run, process string, part []string)
+}{
+	// NCCL version 2.29.2+cuda13.1; RCCL version : 2.26.6-Unknown
+	{"CL version", releaseLine, func(u *run, _ string, part []string) { u.known.NCCL = releaseOf(part) }},
+	// nccl-tests version 2.18.3 nccl-headers=22902 nccl-library=22902
+	{"nccl-library=", regexp.MustCompile(`\bnccl-library=([0-9]+)`), func(u *run, _ string, part []string) {
+		u.known.NCCL = cmp.Or(u.known.NCCL, versionOf(atoi(part[1])))
+	}},
+	{"ersion", regexp.MustCompile(`\b(?:Driver Version: *|(ROCm) version *: *)([0-9]+\.[0-9.]+)`),
+		func(u *run, _ string, part []string) { u.known.Driver = strings.TrimSpace(part[1] + " " + part[2]) }},
+	{"cudaDriverVersion ", regexp.MustCompile(`\bcudaDriverVersion ([0-9]+)`),
+		func(u *run, _ string, part []string) {
+			n := atoi(part[1])
+			u.known.Driver = cmp.Or(u.known.Driver, fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10))
+		}},
+	// Using tuner plugin: 'Example' (2.19); TUNER/Plugin: Using tuner plugin Example (2.21); TUNER/Plugin: Using
+	// Example (v5) (2.28); and what RCCL's own says since 2026
+	{"uner plugin", loaded, takeTuner}, {"CSV tuner", loaded, takeTuner}, {"TUNER", loaded, takeTuner},
+	{"TUNER/CsvTuner: Applied", regexp.MustCompile(`Applied config for (\w+), bytes=([0-9]+): algo=(\w+), ` +
+		`proto=(\w+), channels=(-?[0-9]+)`), func(u *run, _ string, part []string) {
+		coll, known := collByName[fold(part[1])]
+		if n, err := strconv.ParseUint(part[2], 10, 64); known && coll >= 0 && err == nil {
+			u.log.decide(&record.Decision{Call: nccl.Call{Coll: coll, Bytes: n},
+				Config: nccl.Config{Cell: CellNamed(part[3], part[4]), Channels: atoi(part[5])}})
 		}
-		all[coll][t.asked[key].Cell] = true
-	}
-	for key, c := range t.decided {
-		delete(all[collByName[string(key.op)]], c.Cell)
-	}
-	return all
-}
-
-// byDefault reports whether our tuner left a size of a pass to NCCL.
-func (t *tuningLog) byDefault(key logKey) bool {
-	choice, decided := t.decided[key]
-	return key.pass > 0 && decided && choice == noLabel && !t.missing[key]
-}
-
-// read takes a line's message.
-//
-//	AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}  (2.24 on)
-//	AllReduce: 1024 Bytes -> Algo 1 proto 0 time 12.3                   (2.23)
-//	1024 Bytes -> Algo 1 proto 0 time 12.3                              (before)
-//	AllReduce [Symmetric]: 1024 Bytes -> Kernel NAME nchannels 4 nthreads 512
-//	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
-//	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
-//	Channel 00 : 0[0] -> 1[1] via SHM/direct
-//	24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer
-//	TUNER/Go: ...                                                       (package record)
-//	TUNER/CsvTuner: Applied config for allreduce, bytes=1024: algo=tree, proto=ll, channels=8  (built into RCCL)
-func (t *tuningLog) read(process string, message []byte) {
-	if bytes.Contains(message, []byte(record.Prefix)) {
-		switch e, _ := record.ReadEvent(message); e := e.(type) {
-		case *record.Decision:
-			t.decide(e)
-		case *record.Pass:
-			t.pass[process] = e.N
-		case *record.Available:
-			t.offer(e.Coll, e.Cells)
-		}
-		return
-	}
-	if bytes.Contains(message, []byte(" Bytes ")) && bytes.Contains(message, []byte("-> ")) {
-		if ran, ok := ReadRan(message); ok {
-			t.perRank, t.symmetric = t.perRank || ran.PerRank, t.symmetric || ran.NoTuner
-			t.vote(logKey{operation(ran.Operation), ran.Bytes, t.pass[process]}, ran.Config)
-		}
-		return
-	}
-	if bytes.Contains(message, []byte("TUNER/CsvTuner: ")) {
-		m := builtInLine.FindSubmatch(message)
-		if m == nil {
+	}},
+	// comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8. NCCL tells its tuner the same number of nodes.
+	{" nRanks ", regexp.MustCompile(` nRanks ([0-9]+)(?: nNodes ([0-9]+))?`),
+		func(u *run, process string, part []string) {
+			if process != "" {
+				u.comm = nccl.Comm{Ranks: atoi(part[1]), Nodes: cmp.Or(atoi(part[2]), u.comm.Nodes)}
+			}
+		}},
+	// 24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer
+	{" coll channels, ", regexp.MustCompile(`\b([0-9]{1,3}) coll channels, (?:[0-9]+ collnet channels, )?` +
+		`([0-9]{1,3}) nvls channels`), func(u *run, _ string, part []string) {
+		u.log.most = cmp.Or(u.log.most, MostChannels{atoi(part[1]), atoi(part[2])})
+	}},
+	// Channel 00 : 0[0] -> 1[1] via SHM/direct
+	{" via SHM/", anyLine, func(u *run, _ string, _ []string) { u.log.sharesMem = true }},
+	{"ncclDdaIpcCommInit", anyLine, func(u *run, _ string, _ []string) { u.log.direct = true }},
+	// Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... } (2.31)
+	{"Input: {", regexp.MustCompile(`[. ]func = ([^,} ]*).*[. ]nBytes = ([0-9]+)`),
+		func(u *run, process string, part []string) {
+			if n, err := strconv.ParseUint(part[2], 10, 64); err == nil {
+				u.log.pending[process] = logKey{operation(fold(part[1])), n, u.log.pass[process]}
+			}
+		}},
+	// Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }, of the question before
+	{"Best tuning {", regexp.MustCompile(`Best tuning \{(?:.*[. ]algo = ([^,} ]*).*[. ]proto = ([^,} ]*))?` +
+		`(?:.*[. ]nChannels = ([0-9]+))?`), func(u *run, process string, part []string) {
+		key, asked := u.log.pending[process]
+		if !asked {
 			return
 		}
-		if coll, known := collByName[fold(string(m[1]))]; known && coll >= 0 {
-			var d record.Decision
-			d.Coll, d.Channels = coll, atoi(m[5])
-			d.Bytes, _ = strconv.ParseUint(string(m[2]), 10, 64)
-			d.Cell = CellNamed(string(m[3]), string(m[4]))
-			t.decide(&d)
+		delete(u.log.pending, process)
+		ran := nccl.Config{Cell: CellNamed(part[1], part[2]), Channels: atoi(part[3])}
+		if !ran.Known() {
+			u.log.symmetric, ran = true, noLabel
 		}
+		u.log.vote(key, ran)
+	}},
+}
+
+var (
+	releaseLine = regexp.MustCompile(`\b([NR])CCL version *:? *([0-9]+\.[0-9]+(?:\.[0-9]+)?)`)
+
+	anyLine = regexp.MustCompile(``)
+	loaded  = regexp.MustCompile(`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|` +
+		`\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)|Using (built-in CSV tuner)|` +
+		`TUNER/(CsvTuner): Applied`)
+	dateTime = regexp.MustCompile(`20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
+	// setByLog is how NCCL's log tells a variable.
+	setByLog = regexp.MustCompile(`\b([NR]CCL_[A-Z0-9_]+) set by environment to +(.*?)\.?\s*$`)
+)
+
+func releaseOf(part []string) string { return strings.TrimPrefix(part[1]+"CCL ", "NCCL ") + part[2] }
+
+// ReadRelease reads the release from the line in which NCCL or RCCL names it, as 2.29.2 or RCCL 2.26.6; "": it is none.
+func ReadRelease(line []byte) string {
+	if m := releaseLine.FindStringSubmatch(string(line)); m != nil {
+		return releaseOf(m)
+	}
+	return ""
+}
+
+func takeTuner(u *run, _ string, part []string) {
+	u.known.Tuner = cmp.Or(u.known.Tuner, loadedTuner(quoted([]byte(strings.Join(part[1:], "")))))
+}
+
+// tell takes what a line that is no row tells of the run. process is that of NCCL's log; empty: it is another line.
+func (u *run) tell(process string, line []byte) {
+	if ran, ok := ReadRan(line); ok {
+		u.log.perRank, u.log.symmetric = u.log.perRank || ran.PerRank, u.log.symmetric || ran.NoTuner
+		u.log.vote(logKey{operation(ran.Operation), ran.Bytes, u.log.pass[process]}, ran.Config)
 		return
 	}
-	switch {
-	case bytes.Contains(message, []byte("ncclDdaIpcCommInit")):
-		t.direct = true
-	case bytes.Contains(message, []byte(" via SHM/")):
-		t.sharesMem = true
-	case t.most == MostChannels{} && bytes.Contains(message, []byte(" coll channels, ")):
-		if m := channelsLine.FindSubmatch(message); m != nil {
-			t.most = MostChannels{atoi(m[1]), atoi(m[2])}
+	u.tellTime(line)
+	if bytes.Contains(line, []byte(record.Prefix)) {
+		u.ours(process, line)
+		return
+	}
+	for _, f := range facts {
+		if !bytes.Contains(line, []byte(f.word)) {
+			continue
 		}
-	case bytes.Contains(message, []byte("Best tuning {")):
-		key, ok := t.pending[process]
-		if !ok {
-			return
+		if m := f.parts.FindStringSubmatch(string(line)); m != nil {
+			f.take(u, process, m)
 		}
-		delete(t.pending, process)
-		l := nccl.Config{Channels: atoi(member(message, "nChannels"))}
-		l.Cell = CellNamed(string(member(message, "algo")), string(member(message, "proto")))
-		if !l.Known() {
-			t.symmetric, l = true, noLabel
-		}
-		t.vote(key, l)
-	case bytes.Contains(message, []byte("Input: {")):
-		n, err := strconv.ParseUint(string(member(message, "nBytes")), 10, 64)
-		if err != nil {
-			return
-		}
-		t.pending[process] = logKey{operation(fold(string(member(message, "func")))), n, t.pass[process]}
 	}
 }
 
-var builtInLine = regexp.MustCompile(
-	`TUNER/CsvTuner: Applied config for (\w+), bytes=([0-9]+): algo=(\w+), proto=(\w+), channels=(-?[0-9]+)`)
-
-var channelsLine = regexp.MustCompile(
-	`\b([0-9]{1,3}) coll channels, (?:[0-9]+ collnet channels, )?([0-9]{1,3}) nvls channels`)
-
-// MostChannels are the most that a communicator has, as NCCL's log says; 0: it does not.
-type MostChannels struct{ others, nvls int }
-
-// Of returns the most for an algorithm; 0: not known.
-func (m MostChannels) Of(a nccl.Algo) int {
-	if nccl.CountsNVLSChannels(a) {
-		return m.nvls
+// tellTime keeps the first time that a line shows.
+func (u *run) tellTime(line []byte) {
+	if u.known.Time == "" && bytes.IndexByte(line, ':') > 0 {
+		u.known.Time = string(dateTime.Find(line))
 	}
-	return m.others
 }
 
-// Cap lowers a count of channels to what the communicator has.
-func (m MostChannels) Cap(c nccl.Config) nccl.Config {
-	if most := m.Of(c.Algo); most > 0 {
-		c.Channels = min(c.Channels, most)
+// ours takes a line of our library.
+func (u *run) ours(process string, line []byte) {
+	name := "nccl-tuner-go"
+	switch e, _ := record.ReadEvent(line); e := e.(type) {
+	case *record.Start:
+		name = strings.TrimSpace(name + " " + e.Library)
+	case *record.Decision:
+		u.log.decide(e)
+	case *record.Pass:
+		u.log.pass[process] = e.N
+	case *record.Available:
+		if u.log.offered[e.Coll] == nil {
+			u.log.offered[e.Coll] = map[nccl.Cell]bool{}
+		}
+		for _, c := range e.Cells {
+			u.log.offered[e.Coll][c] = true
+		}
 	}
-	return c
+	if len(name) > len(u.known.Tuner) || !u.known.IsOurs() {
+		u.known.Tuner = name
+	}
 }
 
 // decide takes what our tuner, or RCCL's own, decided. It names the channels that were asked for, if any were.
@@ -205,75 +220,6 @@ func (t *tuningLog) decide(d *record.Decision) {
 	}
 }
 
-// offer takes what NCCL has for a collective. It may differ from call to call.
-func (t *tuningLog) offer(coll nccl.Coll, cells []nccl.Cell) {
-	if t.offered[coll] == nil {
-		t.offered[coll] = map[nccl.Cell]bool{}
-	}
-	for _, c := range cells {
-		t.offered[coll][c] = true
-	}
-}
-
-// Ran is what a line of NCCL_DEBUG_SUBSYS=TUNING tells of a call. One rank of a communicator logs it, the first.
-type Ran struct {
-	Operation string // as allreduce; empty: before NCCL 2.23 the log does not say
-	Bytes     uint64
-	PerRank   bool // the bytes of an AllGather or a ReduceScatter are those of one rank (2.24 on)
-	nccl.Config
-	NoTuner bool // a symmetric kernel or the copy engine: no algorithm in the tuner's sense
-}
-
-// ReadRan reads such a line's message.
-func ReadRan(message []byte) (r Ran, ok bool) {
-	at := bytes.Index(message, []byte(" Bytes "))
-	if at <= 0 || !bytes.Contains(message[at:], []byte("-> ")) {
-		return r, false
-	}
-	name := bytes.TrimRight(message[:at], "0123456789")
-	n, err := strconv.ParseUint(string(message[len(name):at]), 10, 64)
-	if err != nil {
-		return r, false
-	}
-	r = Ran{Bytes: n, Config: noLabel}
-	name = bytes.TrimSuffix(bytes.TrimSpace(name), []byte(":"))
-	if of, _, other := bytes.Cut(name, []byte(" [")); other && bytes.HasSuffix(name, []byte("]")) {
-		name, r.NoTuner = of, true // [Symmetric], [Copy Engine]
-	}
-	if i := bytes.LastIndexByte(name, ' '); i >= 0 {
-		name = name[i+1:]
-	}
-	if op := fold(string(name)); op != "" {
-		if _, known := collByName[op]; known {
-			r.Operation = op
-		}
-	}
-	var tokens [24][]byte
-	words := tokensOf(message[at:], tokens[:])
-	for i := 0; i+1 < len(words); i++ {
-		switch string(words[i]) {
-		case "Algo":
-			r.Algo, _ = parseAlgo(string(words[i+1]))
-		case "proto":
-			r.Proto, _ = parseProto(string(words[i+1]))
-		case "Kernel":
-			r.NoTuner = true
-		}
-	}
-	if i := bytes.Index(message, []byte("channel{Lo..Hi}={")); i > 0 {
-		r.PerRank = true
-		low, high, _ := bytes.Cut(message[i+len("channel{Lo..Hi}={"):], []byte(".."))
-		high, _, _ = bytes.Cut(high, []byte("}"))
-		if a, b := atoi(low), atoi(high); b >= a {
-			r.Channels = b - a + 1
-		}
-	}
-	if r.NoTuner {
-		r.PerRank, r.Config = true, noLabel
-	}
-	return r, r.NoTuner || r.Known()
-}
-
 func (t *tuningLog) vote(key logKey, l nccl.Config) {
 	v := t.calls[key]
 	if v == nil {
@@ -285,6 +231,40 @@ func (t *tuningLog) vote(key logKey, l nccl.Config) {
 	if n, most := v.of[l], v.of[v.best]; n > most || n == most && l.Compare(v.best) < 0 {
 		v.best = l
 	}
+}
+
+// refusedAll reports that our tuner decided, and never for a configuration of its own. In passes that is no fault.
+func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 && len(t.pass) == 0 }
+
+// of is the key of a row: without passes the log counts all calls of a size.
+func (t *tuningLog) of(op operation, bytes uint64, pass int) logKey {
+	if len(t.pass) == 0 {
+		pass = 0
+	}
+	return logKey{op, bytes, pass}
+}
+
+// isMissing reports whether passes asked for a cell that NCCL had nowhere.
+func (t *tuningLog) isMissing(coll nccl.Coll, cell nccl.Cell) bool {
+	asked := false
+	for key := range t.missing {
+		asked = asked || collByName[string(key.op)] == coll && t.asked[key].Cell == cell
+	}
+	if !asked {
+		return false
+	}
+	for key, c := range t.decided {
+		if collByName[string(key.op)] == coll && c.Cell == cell {
+			return false
+		}
+	}
+	return true
+}
+
+// byDefault reports whether our tuner left a size of a pass to NCCL.
+func (t *tuningLog) byDefault(key logKey) bool {
+	choice, decided := t.decided[key]
+	return key.pass > 0 && decided && choice == noLabel && !t.missing[key]
 }
 
 // operation returns the only collective that the log names, or nothing.
@@ -315,15 +295,89 @@ func (t *tuningLog) ran(key logKey, scale uint64) (l nccl.Config, agreed, found 
 	return v.best, v.of[v.best]*10 >= v.total*9, true
 }
 
-// member returns the value of "name = value" in a record of the log.
-func member(message []byte, name string) []byte {
-	for _, before := range []string{".", " "} {
-		if _, value, ok := bytes.Cut(message, []byte(before+name+" = ")); ok {
-			if end := bytes.IndexAny(value, ", }"); end >= 0 {
-				value = value[:end]
-			}
-			return value
+// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of
+// them (ranks), by which of the two finds more of the sizes.
+func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
+	if ranks < 2 || op != "allgather" && op != "reducescatter" {
+		return 1
+	}
+	whole, part := 0, 0
+	for i := range rows {
+		key := t.of(op, rows[i].Bytes, rows[i].Pass)
+		if _, _, found := t.ran(key, 1); found {
+			whole++
+		}
+		if _, _, found := t.ran(key, uint64(ranks)); found {
+			part++
 		}
 	}
-	return nil
+	if part > whole || part == whole && t.perRank {
+		return uint64(ranks)
+	}
+	return 1
+}
+
+// MostChannels are the most that a communicator has, as NCCL's log says; 0: it does not.
+type MostChannels struct{ others, nvls int }
+
+// Of returns the most for an algorithm; 0: not known.
+func (m MostChannels) Of(a nccl.Algo) int {
+	if nccl.CountsNVLSChannels(a) {
+		return m.nvls
+	}
+	return m.others
+}
+
+// Cap lowers a count of channels to what the communicator has.
+func (m MostChannels) Cap(c nccl.Config) nccl.Config {
+	if most := m.Of(c.Algo); most > 0 {
+		c.Channels = min(c.Channels, most)
+	}
+	return c
+}
+
+// Ran is what a line of NCCL_DEBUG_SUBSYS=TUNING tells of a call. One rank of a communicator logs it, the first.
+type Ran struct {
+	Operation string // as allreduce; empty: before NCCL 2.23 the log does not say
+	Bytes     uint64
+	PerRank   bool // the bytes of an AllGather or a ReduceScatter are those of one rank (2.24 on)
+	nccl.Config
+	NoTuner bool // a symmetric kernel or the copy engine: no algorithm in the tuner's sense
+}
+
+// ranLine is such a line from " Bytes" on.
+//
+//	AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}  (2.24 on)
+//	AllReduce: 1024 Bytes -> Algo 1 proto 0 time 12.3                   (2.23)
+//	1024 Bytes -> Algo 1 proto 0 time 12.3                              (before)
+//	AllReduce [Symmetric]: 1024 Bytes -> Kernel NAME nchannels 4 nthreads 512
+var ranLine = regexp.MustCompile(`^ Bytes +-> +(?:(Kernel) |Algo +(\S+) +proto +(\S+)` +
+	`(?: +channel\{Lo\.\.Hi\}=\{([0-9]+)\.\.([0-9]+)\})?)?`)
+
+// ReadRan reads such a line.
+func ReadRan(line []byte) (r Ran, ok bool) {
+	at := max(bytes.Index(line, []byte(" Bytes ")), 0)
+	m := ranLine.FindSubmatch(line[at:])
+	if m == nil {
+		return r, false
+	}
+	name := bytes.TrimRight(line[:at], "0123456789")
+	n, err := strconv.ParseUint(string(line[len(name):at]), 10, 64)
+	name = bytes.TrimSuffix(bytes.TrimRight(name, " "), []byte(":"))
+	if _, message, isLog := bytes.Cut(name, []byte("NCCL INFO")); isLog {
+		name = message
+	}
+	name, _, special := bytes.Cut(name, []byte(" ["))
+	r = Ran{Bytes: n, Config: noLabel, NoTuner: m[1] != nil || special} // [Symmetric], [Copy Engine]
+	word := fold(string(name[bytes.LastIndexByte(name, ' ')+1:]))
+	if _, known := collByName[word]; known {
+		r.Operation = word
+	}
+	if r.PerRank = r.NoTuner || m[5] != nil; !r.NoTuner {
+		r.Cell = CellNamed(string(m[2]), string(m[3]))
+		if first, last := atoi(string(m[4])), atoi(string(m[5])); m[5] != nil && last >= first {
+			r.Channels = last - first + 1
+		}
+	}
+	return r, err == nil && (r.NoTuner || r.Known())
 }

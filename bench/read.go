@@ -45,21 +45,20 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name, opts: opts, mark: mark{asked: noLabel}, notOffered: map[Sample]bool{},
-		unknown: map[string]mention{}}
+	r := &Result{File: name, notOffered: map[Sample]bool{}}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case IsReport(trimmed):
 		r.Format = formatReport
-		err = readReport(buffered, r)
+		err = readReport(buffered, r, opts)
 	case bytes.HasPrefix(trimmed, []byte("{")) && !IsWrapped(trimmed):
 		r.Format = formatJSON
-		err = readJSON(buffered, r)
+		err = readJSON(buffered, r, opts)
 	case looksLikeCSV(start):
 		r.Format = formatSweep
-		err = readCSV(buffered, r)
+		err = readCSV(buffered, r, opts)
 	default:
 		r.Format = formatText
-		err = readText(buffered, r)
+		err = readText(buffered, r, opts)
 	}
 	if err != nil {
 		return nil, err

@@ -1,9 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -27,33 +27,6 @@ var originNames = [NumOrigins]string{"default", "asked", "variables", "measured"
 
 func (o Origin) String() string { return originNames[o] }
 
-// mark is what a log of tunefit sweep says of itself in its first line.
-type mark struct {
-	is   bool
-	coll string // folded
-	nccl.Comm
-	verify bool
-	asked  nccl.Config // by the policy of the run; noLabel: none, or several
-}
-
-// verifyWord is what a run is for whose samples are a verification. It stands before their source, too.
-const verifyWord = "verify"
-
-var markLine = regexp.MustCompile(
-	`^tunefit sweep [a-z0-9_-]+: ([a-z]+) ([0-9]{1,7})x([0-9]{1,7}), ([a-z]+)(?: (\S+))?\s*$`)
-
-// Mark is the first line of the log of a run that tunefit sweep starts, or a script of its dry run: the name of the
-// run, what it measures, what for, and the only configuration that its policy asks for, if it is one.
-//
-//	# tunefit sweep allreduce-1n-8r-ring-ll-4ch: allreduce 1x8, measure ring/ll/4
-func Mark(name string, coll nccl.Coll, comm nccl.Comm, what string, configs []nccl.Config) string {
-	line := fmt.Sprintf("# tunefit sweep %s: %s %s, %s", name, coll, comm, what)
-	if len(configs) == 1 {
-		line += " " + configs[0].Label()
-	}
-	return line
-}
-
 // Format is what a file turned out to be.
 type Format string
 
@@ -64,6 +37,9 @@ const (
 	formatReport   Format = "rccl-tests report"
 	formatOptimize Format = "optimize_config CSV"
 )
+
+// isLog reports whether a program printed the file as it measured.
+func (f Format) isLog() bool { return f == formatText || f == formatJSON }
 
 // Options say what a file may leave out. The zero value knows nothing.
 type Options struct {
@@ -107,12 +83,37 @@ type Result struct {
 	// Assumed counts the samples that are taken for NCCL's choice because nothing tells what ran.
 	Assumed int
 
-	opts    Options
-	mark    mark
-	starts  int                // runs with rows
-	unknown map[string]mention // settings that are mentioned only
-
+	starts     int             // runs with rows
+	unknown    []mention       // settings that are mentioned only
 	notOffered map[Sample]bool // what NotOffered has
+}
+
+// add takes what a closed run tells.
+func (r *Result) add(u *run) {
+	part := u.resolve()
+	r.MostChannels, r.Failure = part.MostChannels, cmp.Or(part.Failure, r.Failure)
+	r.keep(part.Notes)
+	for _, rej := range part.Rejected {
+		r.reject(rej.Line, rej.Count, rej.Reason)
+	}
+	if r.Failed = append(r.Failed, part.Failed...); !u.isCSV && len(part.Samples)+len(part.Rejected) > 0 {
+		r.starts++
+		for i := range part.Samples {
+			part.Samples[i].Start = r.starts
+		}
+	}
+	r.Samples = append(r.Samples, part.Samples...)
+	for _, s := range part.NotOffered {
+		if !r.notOffered[s] {
+			r.notOffered[s] = true
+			r.NotOffered = append(r.NotOffered, s)
+		}
+	}
+	for o, n := range part.Labels {
+		r.Labels[o] += n
+	}
+	r.Assumed += part.Assumed
+	r.unknown = append(r.unknown, part.unknown...)
 }
 
 // rejected counts the times that are rejected for one of the reasons.
@@ -131,37 +132,6 @@ func (r *Result) Wrong() (times int) { return r.rejected(rejectFailed, rejectFai
 // NotLoaded reports whether NCCL did not load our tuner, which a run was told to use.
 func (r *Result) NotLoaded() bool { return r.rejected(rejectNotLoaded) > 0 }
 
-// Rejection counts times that are not used, for one reason. A row of nccl-tests
-// holds up to two times, out-of-place and in-place.
-type Rejection struct {
-	Reason string
-	Count  int
-	Line   int // of the first; 0: the file has no lines
-}
-
-// First returns the place of the first time as file:line.
-func (r Rejection) First(file string) string {
-	if r.Line == 0 {
-		return file
-	}
-	return fmt.Sprintf("%s:%d", file, r.Line)
-}
-
-// Note is a remark about one place of a file.
-type Note struct {
-	File string
-	Line int // from 1; 0: the whole file
-	Text string
-}
-
-// String has the form file:line: text.
-func (n Note) String() string {
-	if n.Line == 0 {
-		return fmt.Sprintf("%s: %s", n.File, n.Text)
-	}
-	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
-}
-
 // mostMalformed is the share of rows that may be unreadable. With more, what is left
 // is not what was measured: a whole algorithm may be missing.
 const mostMalformed = 0.03
@@ -179,48 +149,12 @@ func (r *Result) Doubt() error {
 	return errors.New(text)
 }
 
-// mostNotes bounds what one broken file says.
-const mostNotes = 20
-
 // NumRejected returns how many times were rejected for any reason.
 func (r *Result) NumRejected() (n int) {
 	for _, rej := range r.Rejected {
 		n += rej.Count
 	}
 	return n
-}
-
-func (r *Result) reject(line, count int, reason string) {
-	i := slices.IndexFunc(r.Rejected, func(rej Rejection) bool { return rej.Reason == reason })
-	switch {
-	case count <= 0:
-	case i >= 0:
-		r.Rejected[i].Count += count
-	default:
-		r.Rejected = append(r.Rejected, Rejection{reason, count, line})
-	}
-}
-
-// note keeps a remark, once, and says where it stopped keeping them.
-func (r *Result) note(line int, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if len(r.Notes) > mostNotes || slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Text == text }) {
-		return
-	}
-	if len(r.Notes) == mostNotes {
-		text = "more remarks are left out"
-	}
-	r.Notes = append(r.Notes, Note{r.File, line, text})
-}
-
-// add keeps a sample, or counts why it is unusable.
-func (r *Result) add(line int, s Sample, from Origin) {
-	if reason := s.unusable(); reason != "" {
-		r.reject(line, 1, reason)
-		return
-	}
-	r.Labels[from]++
-	r.Samples = append(r.Samples, s)
 }
 
 // mostSamples is how many times of one file are kept, in some 2 GB. Tests lower it.

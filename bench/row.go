@@ -86,62 +86,25 @@ type row struct {
 	noRedOpColumn bool
 	reason        string // why it cannot be used; empty: it can
 	line          int
+	// Of a CSV file: op is what the row says that it is of, failed that it ran in vain.
+	op     operation
+	failed bool
 }
-
-// Why times are rejected.
-const (
-	rejectFailed     = "failed validation"
-	rejectFailedRun  = "failed validation (the run says so, no row does)"
-	rejectPrefix     = "behind something else than the lines of its header (needed: one prefix for all lines, or none)"
-	rejectZeroSize   = "zero size"
-	rejectCPUTime    = "CPU time, not the GPU's (-C 1)"
-	rejectTruncated  = "truncated"
-	rejectMalformed  = "malformed"
-	rejectNoTime     = "no time, or one that is not positive and finite"
-	rejectTime       = "time is not 1 ns to 11 days"
-	rejectSize       = "size is 2^50 bytes or more"
-	rejectRanks      = "fewer ranks than nodes"
-	rejectChannels   = "channel count is above 64"
-	rejectNeverHas   = "NCCL never has %s/%s for %s: the label is wrong"
-	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
-	rejectCollective = "collective not known (needed: tunefit import --coll)"
-	rejectMixed      = "rows of several processes, each with a test of its own, are mixed (needed: nccl-tests built " +
-		"with MPI=1 if it was to be one test, or one file for each)"
-	rejectAlone = "a process ran alone with one GPU, which sends nothing: this measures no collective (was " +
-		"nccl-tests built without MPI=1?)"
-	rejectNotAsked   = "NCCL asks no tuner about %s"
-	rejectNotLoaded  = "the tuner that was to choose was not loaded (is its library in LD_LIBRARY_PATH?)"
-	rejectNotOffered = "the tuner's row did not apply: the configuration is not available here"
-	rejectGrouped    = "grouped or registered (pipeOps or regBuff is set)"
-)
-
-// check finds out why a time cannot be used.
-func (r *row) check() {
-	switch {
-	case r.reason != "":
-	case r.Bytes == 0:
-		r.reason = rejectZeroSize
-	case !(r.Micros > 0) || math.IsInf(r.Micros, 0):
-		r.reason = rejectNoTime
-	case r.AlgBW > 0:
-		// Old versions count fewer bytes in algbw than in size, and rounding is off by
-		// a factor of 2 at most where it leaves anything; units are off by 1000.
-		if off := float64(r.Bytes) / 1000 / r.Micros / r.AlgBW; off > 300 || off < 1.0/300 {
-			r.reason = rejectUnits
-		}
-	}
-}
-
-// Times beyond these, in microseconds, are damage.
-const (
-	leastMicros = 1e-3
-	mostMicros  = 1e12
-)
 
 // unusable says why nothing can be learned from a sample. Empty: it is usable.
 func (s *Sample) unusable() string {
-	switch {
-	case s.Micros < leastMicros || s.Micros > mostMicros:
+	const least, most = 1e-3, 1e12 // microseconds; beyond these a time is damage
+	// Old versions count fewer bytes in algbw than in size, and rounding is off by
+	// a factor of 2 at most where it leaves anything; units are off by 1000.
+	const mostOff = 300
+	switch off := float64(s.Bytes) / 1000 / s.Micros / s.AlgBW; {
+	case s.Bytes == 0:
+		return rejectZeroSize
+	case !(s.Micros > 0) || math.IsInf(s.Micros, 0):
+		return rejectNoTime
+	case s.AlgBW > 0 && (off > mostOff || off < 1.0/mostOff):
+		return rejectUnits
+	case s.Micros < least || s.Micros > most:
 		return rejectTime
 	case s.Bytes >= nccl.MaxBytes:
 		return rejectSize
@@ -288,5 +251,4 @@ func (c columns) readHalf(r *row, tokens [][]byte) {
 			r.reason = rejectFailed // a count; error and res are deviations that rounding allows
 		}
 	}
-	r.check()
 }

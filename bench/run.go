@@ -1,55 +1,83 @@
 package bench
 
 import (
-	"cmp"
-	"math"
 	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// testRun is one run of a test program: what its header says, and its rows. A file
-// may hold many. The rows become samples at its end, since some of what they
-// need may stand below them.
-type testRun struct {
+// run is one run of a test program, or the rows of a CSV file. A reader fills it and closes it when its table ends.
+// Then resolve finds what it measured, since some of what rows need may stand below them.
+type run struct {
+	file string
+	opts Options // what the caller tells
+	heading
+	rows     []row
+	footer   bool // it came to its end
+	footers  int
+	failed   bool // its last lines say that values were wrong
+	isCSV    bool
+	tells    bool // its columns tell who chose
+	log      tuningLog
+	failure  failure
+	mentions mentions
+	complete bool // all variables are known, as nccl-tests' JSON tells
+	// inherited: it goes on under the heading of the run before it.
+	inherited  bool
+	blankRedOp bool // rows leave out columns of their header
+}
+
+// heading is what a run's header tells, and NCCL's log by then. It may be that of several runs.
+type heading struct {
 	line    int
+	mark    *mark  // of tunefit sweep; nil: there is none
 	program string // all_reduce_perf; empty: not said
 	header  bool   // "# nThread" was seen
-	threads int    // nThread x nGpus of one process
+	headers int    // without a row between them
 	settings
-	devices devices
-	listed  int  // ranks of the devices
-	whole   bool // the list of devices was not cut
-	headers int  // without a row between them
-	footers int
-	comm    nccl.Comm // as NCCL's log says
-	columns columns
-	footer  bool // it came to its end
-	failed  bool // its last lines say that values were wrong
-
-	forced bool     // NCCL's variables force a number of channels
-	sizes  []uint64 // what it was to measure, from its header
-	isCSV  bool     // the rows are those of a CSV file
-
-	blankRedOp bool
-	rows       []row
-	log        tuningLog
-	metadata   runMetadata
-	untuned    *Setup // where passes were measured that our tuner left to NCCL
-	joined     string // the process whose log of its own was read last
-	variables         // that are known
-	complete   bool   // all of them are, as nccl-tests' JSON tells
-	mentions   mentions
-	inherited  bool // the metadata and the devices are those of the run before it
+	devices   devices
+	comm      nccl.Comm // as NCCL's log says
+	columns   columns
+	sizes     []uint64 // what it was to measure
+	known     Setup
+	variables        // that are known
+	joined    string // the process whose log of its own was read last
 }
 
 // newRun is a run of a log that begins at a line.
-func newRun(line int) *testRun {
-	return &testRun{line: line, columns: plainColumns, log: newTuningLog()}
+func newRun(file string, line int, m *mark) *run {
+	return &run{file: file, heading: heading{line: line, mark: m, columns: plainColumns, settings: settings{}},
+		log: newTuningLog()}
 }
+
+// goOn is a run below another one, under the same heading.
+func (u *run) goOn(line int) *run {
+	next := newRun(u.file, line, u.mark)
+	next.heading, next.inherited = u.heading, true
+	next.line, next.header, next.sizes = line, false, nil
+	return next
+}
+
+// close ends a run. It changes no more from here on.
+func (u *run) close(opts Options) {
+	u.opts, u.variables, u.settings = opts, with(u.variables, nil), with(u.settings, nil)
+	for name, value := range opts.With {
+		if name[0] == '-' {
+			u.settings[name] = atoi(value)
+		} else {
+			u.variables[name] = value
+		}
+	}
+	if !u.inherited {
+		u.devices.close(u.perProcess())
+	}
+	if !u.isCSV {
+		u.countPasses()
+	}
+}
+
+// named reports whether each row says itself what it is of.
+func (u *run) named() bool { return u.isCSV && len(u.rows) > 0 && u.rows[0].op != "" }
 
 // devices are the ranks and hosts of the list under "# Using devices". With
 // NCCL_TESTS_SPLIT there are several groups, each a communicator of its own.
@@ -57,15 +85,31 @@ type devices struct {
 	group string
 	ranks map[string]string // processes, by rank
 	hosts map[string]bool
-	gpus  map[string]bool // host, device and full PCI address
+	gpus  map[string]bool // models
+	at    map[string]bool // host, device and full PCI address
 	split bool
 	// twice: a rank is listed twice, so processes ran apart. shared: a GPU is, so hosts share a name.
 	twice, shared bool
+	// Of the whole list: its ranks, whether it was not cut, its hosts and models.
+	listed        int
+	whole         bool
+	names, models string
 }
 
-func (d *devices) add(group, rank, host, process, gpu string) {
+// fullPCI is an address with its domain.
+var fullPCI = regexp.MustCompile(`^[0-9]+ [0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}`)
+
+// add takes a device: its model, and its place as "0 0000:1b:00".
+func (d *devices) add(group, rank, host, process, place, model string) {
 	if d.ranks == nil {
-		d.group, d.ranks, d.hosts, d.gpus = group, map[string]string{}, map[string]bool{}, map[string]bool{}
+		*d = devices{group: group, ranks: map[string]string{}, hosts: map[string]bool{}, gpus: map[string]bool{},
+			at: map[string]bool{}}
+	}
+	if model = quoted([]byte(model)); model == "stand-in (no GPU)" { // what earlier releases wrote
+		model = FakePerf
+	}
+	if model != "" {
+		d.gpus[model] = true
 	}
 	if group != d.group {
 		d.split = true
@@ -74,38 +118,35 @@ func (d *devices) add(group, rank, host, process, gpu string) {
 	before, listed := d.ranks[rank]
 	d.twice = d.twice || listed && before != process
 	d.ranks[rank] = process
-	if fullPCI.MatchString(gpu) {
-		d.shared = d.shared || d.gpus[host+gpu]
-		d.gpus[host+gpu] = true
+	if fullPCI.MatchString(place) {
+		d.shared = d.shared || d.at[host+place]
+		d.at[host+place] = true
 	}
 	d.hosts[quoted([]byte(host))] = true
 }
 
-// count is the number of ranks, where each process has perProcess of them. The JSON lists only the first rank of each
-// process (writeDeviceReport in src/util.cu, 2.17.5 to 2.19.6).
-// Of a list that was cut, the highest number tells. whole: it was not.
-func (d *devices) count(perProcess int) (ranks int, whole bool) {
+// close ends the list, where each process has perProcess ranks. The JSON lists only the first rank of each
+// process (writeDeviceReport in src/util.cu, 2.17.5 to 2.19.6). Of a list that was cut, the highest number tells.
+func (d *devices) close(perProcess int) {
+	d.names, d.models = joined(d.hosts, " "), joined(d.gpus, " + ")
 	highest, each := -1, max(1, perProcess)
 	for rank := range d.ranks {
-		n, err := strconv.Atoi(rank)
-		if err != nil || n > 1<<20 {
-			return len(d.ranks), true
-		}
+		n := atoi(rank)
 		highest = max(highest, n)
 		if n%each != 0 {
 			each = 1
 		}
 	}
+	if highest > 1<<20 {
+		highest = -1
+	}
 	listed := len(d.ranks) * each
-	return max(listed, highest+1), listed > highest
+	d.listed, d.whole = max(listed, highest+1), listed > highest
 }
-
-// fullPCI is an address with its domain.
-var fullPCI = regexp.MustCompile(`^[0-9]+ [0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}`)
 
 // countPasses finds the cycles of nccl-tests (-N) and rccl-tests (-s), which print all rows again under one header:
 // sizes grow within a pass. Types, reductions and roots each have passes of their own.
-func (u *testRun) countPasses() {
+func (u *run) countPasses() {
 	type table struct {
 		dtype, redop string
 		root         int
@@ -130,34 +171,4 @@ func (u *testRun) countPasses() {
 		p.last = r.Bytes
 		tables[of], r.Pass = p, p.number
 	}
-}
-
-// checkFailed rejects a whole run whose last lines report wrong values that no
-// row shows, as before nccl-tests 2.13.
-func (u *testRun) checkFailed() {
-	if !u.failed || slices.ContainsFunc(u.rows, func(r row) bool { return r.reason == rejectFailed }) {
-		return
-	}
-	for i := range u.rows {
-		u.rows[i].reason = cmp.Or(u.rows[i].reason, rejectFailedRun)
-	}
-}
-
-// stepsOf returns the sizes from the first to the last. The text is the step, as "2(factor)" or "1048576(bytes)".
-func stepsOf(first, last uint64, text string) (sizes []uint64) {
-	const most = 512 // a run that steps through more is not one that tunefit asks for
-	number, kind, _ := strings.Cut(text, "(")
-	step := uint64(atoi([]byte(number)))
-	for size := first; size <= last && len(sizes) < most; {
-		sizes = append(sizes, size)
-		switch {
-		case kind == "factor)" && step > 1 && size > 0 && size <= math.MaxUint64/step:
-			size *= step
-		case kind == "bytes)" && step > 0 && size <= math.MaxUint64-step:
-			size += step
-		default:
-			return sizes
-		}
-	}
-	return sizes
 }

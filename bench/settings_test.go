@@ -10,7 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// The options that times depend on stay with the times, whatever tells them, and in the sweep made of them.
+// The options that times depend on stay with the times, and in the sweep made of them. Those that a command has and
+// nccl-tests does not print are only mentioned.
 func TestOptionsOfTests(t *testing.T) {
 	const head, row = "# nThread 1 nGpus %d minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: %d agg " +
 		"iters: %d validation: 1 graph: %d unalign: 0\n",
@@ -21,12 +22,13 @@ func TestOptionsOfTests(t *testing.T) {
 		{plain + row, "-t 1 -g 8 -n 20 -w 5"},
 		{plain + row + fmt.Sprintf(head, 8, 100, 10, 2) + row, "-t 1 -g 8 -n 20 -w 5; -t 1 -g 8 -n 100 -w 5 -m 10 -G 2"},
 		{"$ ./all_reduce_perf -b 8 -R 2 -a 1 -z 0\n" + plain + row + "$ mpirun ./all_reduce_perf --blocking=1 -a2\n" + plain + row,
-			"-t 1 -g 8 -n 20 -w 5 -R 2; -t 1 -g 8 -n 20 -w 5 -z 1 -a 2"},
+			"-t 1 -g 8 -n 20 -w 5 -R=2?; -t 1 -g 8 -n 20 -w 5 -a=2? -z=1?"},
 		{"# Blocking Enabled: wait for completion and barrier after each collective\n" + row + row, "-z 1"},
-		{"$ ./all_reduce_perf -R 1\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5 -R 1; -t 1 -g 8 -n 20 -w 5"},
+		{"$ ./all_reduce_perf -R 1\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5 -R=1?; -t 1 -g 8 -n 20 -w 5"},
 		{"$ ./all_reduce_perf -g 8 -n 20\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5"},
+		{"=== CUDA graphs ===\n" + row, "options not known -G=?"},
 		{"$ ./all_reduce_perf -G 10 -m 4\n# nThread 1 nGpus 8 minBytes 8 maxBytes 64 step: 2(factor)\n" + row,
-			"-t 1 -g 8 -m 4 -G 10"},
+			"-t 1 -g 8 -G=10? -m=4?"},
 		{`{"version":3,"args":["./all_reduce_perf","-R","1"],"config":{"nthreads":2,"ngpus":4,"warmup_iters":5,"iterations":20,` +
 			`"aggregated_iterations":1,"graph":0,"blocking_collectives":"true"},"results":[{"size":64,"count":16,` +
 			`"type":"float","redop":"sum","root":"-1","out_of_place":{"time":20}}]}`, "-t 2 -g 4 -n 20 -w 5 -R 1 -z 1"},
@@ -43,13 +45,24 @@ func TestOptionsOfTests(t *testing.T) {
 		for _, r := range []*Result{r, again} {
 			var got []string
 			for _, s := range r.Samples {
-				if n := len(got); s.Setup != nil && (n == 0 || got[n-1] != s.Setup.Options) {
-					got = append(got, s.Setup.Options)
+				said := s.Series().Conditions.String()
+				if n := len(got); n == 0 || got[n-1] != said {
+					got = append(got, said)
 				}
 			}
 			if err != nil || strings.Join(got, "; ") != c.want {
 				t.Errorf("%v %q, want %s of\n%s", err, got, c.want, c.text)
 			}
+		}
+	}
+}
+
+// The caller tells what a command only mentions.
+func TestOptionsByCaller(t *testing.T) {
+	for value, want := range map[string]string{"1": "-t 1 -g 1 -n 20 -w 5 -R 1", "": "-t 1 -g 1 -n 20 -w 5"} {
+		r, err := Read(strings.NewReader("$ ./all_reduce_perf -R 1\n"+oneRun()), "x.log", Options{With: map[string]string{"-R": value}})
+		if err != nil || len(r.Samples) == 0 || r.Samples[0].Series().Conditions.String() != want || len(r.Notes) > 0 {
+			t.Errorf("%q: %v %+v, want %s", value, err, r, want)
 		}
 	}
 }

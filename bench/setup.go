@@ -43,6 +43,13 @@ func (s *Setup) fields() []*string {
 		&s.Variables}
 }
 
+// mentioning is the setup with what a file only mentions.
+func (s *Setup) mentioning(unknown string) *Setup {
+	more := *s
+	more.Variables = strings.TrimSpace(more.Variables + " " + unknown)
+	return &more
+}
+
 // IsOurs reports whether our library was loaded.
 func (s *Setup) IsOurs() bool { return strings.HasPrefix(s.Tuner, "nccl-tuner-go") }
 
@@ -85,85 +92,65 @@ func joined(set map[string]bool, between string) string {
 	return strings.Join(names, between)
 }
 
-// settings are the options of nccl-tests that times depend on; 0: not known, or nccl-tests' default.
-type settings struct {
-	Threads    int `json:"nthreads"` // of one process
-	GPUs       int `json:"ngpus"`    // of one thread
-	Iterations int `json:"iterations"`
-	WarmUp     int `json:"warmup_iters"`
-	Aggregated int `json:"aggregated_iterations"`
-	Graph      int `json:"graph"` // launches of a CUDA graph
-	// Only a command line tells these, apart from Blocking.
-	Registered int `json:"-"` // how buffers are
-	Blocking   int `json:"-"` // waits after each operation
-	Average    int `json:"-"` // which rank's time counts
-	CTAPolicy  int `json:"-"`
-	Device     int `json:"-"` // kernels of nccl-tests' own instead of NCCL's
-	Skew       int `json:"-"` // how far buffers are from being aligned
+// settings are options of nccl-tests that times depend on, by their names on a command line.
+type settings map[string]int
+
+// option is one of them: its names on a command line, in nccl-tests' header and in its JSON, and the value that
+// nccl-tests has by default (-1: it is written whatever it is).
+type option struct {
+	name, long, header, json string
+	usual                    int
 }
 
-// options are those of settings on a command line, in its order.
-var options = [...]struct {
-	name, long string
-	usual      int
-}{
-	{"-t", "nthreads", 0}, {"-g", "ngpus", 0}, {"-n", "iters", 0}, {"-w", "warmup_iters", 0}, {"-m", "agg_iters", 1},
-	{"-G", "cudagraph", 0}, {"-R", "local_register", 0}, {"-z", "blocking", 0}, {"-a", "average", 1},
-	{"-x", "cta_policy", 0}, {"-D", "device_implementation", 0}, {"unalign", "unalign", 0},
+var options = [...]option{
+	{"-t", "nthreads", "nThread", "nthreads", -1}, {"-g", "ngpus", "nGpus", "ngpus", -1},
+	{"-n", "iters", "iters:", "iterations", -1}, {"-w", "warmup_iters", "warmup iters:", "warmup_iters", -1},
+	{"-m", "agg_iters", "agg iters:", "aggregated_iterations", 1}, {"-G", "cudagraph", "graph:", "graph", 0},
+	{"-R", "local_register", "", "", 0}, {"-z", "blocking", "", "", 0}, {"-a", "average", "", "", 1},
+	{"-x", "cta_policy", "", "", 0}, {"-D", "device_implementation", "", "", 0},
+	{"unalign", "unalign", "unalign:", "", 0}, {"-C", "report_cputime", "", "", 0},
 }
 
-func (s *settings) values() [len(options)]*int {
-	return [...]*int{&s.Threads, &s.GPUs, &s.Iterations, &s.WarmUp, &s.Aggregated, &s.Graph, &s.Registered, &s.Blocking,
-		&s.Average, &s.CTAPolicy, &s.Device, &s.Skew}
-}
+var (
+	onCommand = regexp.MustCompile(`(?:^|\s)(-[A-Za-z]\s*|--[a-z_]+[= ])([0-9]+)\b`)
+	inHeader  = regexp.MustCompile(`(?:^|\s)((?:warmup |agg )?iters:|nThread|nGpus|graph:|unalign:) *([0-9]+)\b`)
+)
 
-var option = regexp.MustCompile(`(?:^|\s)(?:(-[A-Za-z])\s*|--([a-z_]+)[= ])([0-9]+)\b`)
-
-// argsOf reads what follows the program's name.
-func argsOf(line string) (s settings) {
-	values := s.values()
-	for _, m := range option.FindAllStringSubmatch(line, -1) {
-		for i, o := range options {
-			if m[1] == o.name || m[2] == o.long {
-				*values[i] = atoi([]byte(m[3]))
+// settingsOf reads what an expression finds, the names and values of options.
+func settingsOf(line string, found *regexp.Regexp) settings {
+	s := settings{}
+	for _, m := range found.FindAllStringSubmatch(line, -1) {
+		name := strings.Trim(m[1], "- =\t")
+		for _, o := range options {
+			if name == o.header || name == o.long || name == strings.Trim(o.name, "-") {
+				s[o.name] = atoi(m[2])
 			}
 		}
 	}
 	return s
 }
 
-// RunsGraphs reports whether options of nccl-tests launch CUDA graphs.
-func RunsGraphs(options string) bool { s := argsOf(options); return s.Graph > 0 }
-
-// RanksPerProcess returns how many GPUs options of nccl-tests give a process, as "-t 2 -g 4" does; 0: they do not say.
-func RanksPerProcess(options string) int {
-	s := argsOf(options)
-	if s.Threads == 0 && s.GPUs == 0 {
+// perProcess returns how many GPUs a process has; 0: that is not known.
+func (s settings) perProcess() int {
+	const most = 1 << 16
+	if s["-t"] == 0 && s["-g"] == 0 || max(s["-t"], s["-g"]) > most {
 		return 0
 	}
-	return max(1, s.Threads) * max(1, s.GPUs)
+	return max(1, s["-t"]) * max(1, s["-g"])
 }
 
-// fill takes what is not known from a command line.
-func (s *settings) fill(args settings) {
-	from := args.values()
-	for i, into := range s.values() {
-		if *into == 0 {
-			*into = *from[i]
-		}
-	}
-}
+// RunsGraphs reports whether options of nccl-tests launch CUDA graphs.
+func RunsGraphs(options string) bool { return settingsOf(options, onCommand)["-G"] > 0 }
 
-// String writes the options as on a command line, without unknown values and without nccl-tests' defaults.
+// RanksPerProcess returns how many GPUs options of nccl-tests give a process, as "-t 2 -g 4" does; 0: they do not say.
+func RanksPerProcess(options string) int { return settingsOf(options, onCommand).perProcess() }
+
+// String writes the options as on a command line, without nccl-tests' defaults.
 func (s settings) String() string {
 	text := ""
-	for i, value := range s.values() {
-		// Both are in each header. Of a program that does not print it, neither is known.
-		if i < 2 && (s.Threads == 0 || s.GPUs == 0) {
-			continue
-		}
-		if o := options[i]; *value != 0 && *value != o.usual {
-			text += fmt.Sprintf(" %s %d", o.name, *value)
+	for _, o := range options {
+		if n := s[o.name]; n > 0 && n != o.usual {
+			text += fmt.Sprintf(" %s %d", o.name, n)
 		}
 	}
 	return strings.TrimSpace(text)
@@ -172,8 +159,12 @@ func (s settings) String() string {
 // unsure ends a setting in the column of variables that is only mentioned.
 const unsure = "?"
 
-// IsVariable reports whether a name is that of a variable that times or NCCL's choice may depend on.
-func IsVariable(name string) bool { return named.FindString(name) == name && name != "" }
+// IsSetting reports whether a name is that of a variable that times or NCCL's choice may depend on, or of an option of
+// nccl-tests, as -R.
+func IsSetting(name string) bool {
+	isOption := slices.ContainsFunc(options[:], func(o option) bool { return o.name == name })
+	return isOption || name != "" && named.FindString(name) == name
+}
 
 // isVariable reports whether a word is of the column of variables.
 func isVariable(word string) bool { return strings.HasSuffix(word, unsure) || named.MatchString(word) }
@@ -186,6 +177,17 @@ func channelRange(getenv func(string) string, kind string) (least, most int) {
 	least, _ = strconv.Atoi(getenv("NCCL_MIN_" + kind))
 	most, _ = strconv.Atoi(getenv("NCCL_MAX_" + kind))
 	return max(0, least), max(0, most)
+}
+
+// saysChannels reports whether variables say how many channels there are at least or at most, and whether they force
+// some.
+func (v variables) saysChannels() (says, forces bool) {
+	for _, kind := range channelKinds {
+		least, most := channelRange(v.get, kind)
+		says = says || least > 0 || most > 0
+		forces = forces || least > 0 && least >= most
+	}
+	return says, forces
 }
 
 // ChannelBounds returns the variables that bound the channels of a communicator, with their values: a most number, and
@@ -205,6 +207,3 @@ func ChannelBounds(getenv func(string) string) (bounds map[string]string) {
 	}
 	return bounds
 }
-
-// named are variables that times or NCCL's choice may depend on.
-var named = regexp.MustCompile(`\b(?:(?:[NR]CCL|OFI_NCCL|FI|UCX)_[A-Z][A-Z0-9_]*|CUDA_VISIBLE_DEVICES)\b`)

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -15,7 +18,8 @@ import (
 // textReader reads the printed output of nccl-tests: one or many runs, between lines
 // of launchers, of NCCL's log and of anything else.
 type textReader struct {
-	r *Result
+	r    *Result
+	opts Options
 	*stream
 
 	line    int
@@ -30,7 +34,7 @@ type textReader struct {
 
 // stream is what one process prints.
 type stream struct {
-	run  *testRun
+	run  *run
 	said mentions // since the last table
 	// pending is the start of a row that NCCL's log split.
 	pending     []byte
@@ -39,46 +43,19 @@ type stream struct {
 	length      int // of the last whole row's line
 }
 
-func readText(in *bufio.Reader, r *Result) error {
-	t := newText(r)
+func readText(in *bufio.Reader, r *Result, opts Options) error {
+	t := &textReader{r: r, opts: opts, hosts: hosts{}, stream: &stream{run: newRun(r.File, 1, nil)}}
+	t.streams = map[string]*stream{"": t.stream}
 	start, _ := in.Peek(64 << 10)
 	t.streamsOf(start)
-	var long []byte
 	for {
-		line, err := in.ReadSlice('\n')
-		for err == bufio.ErrBufferFull {
-			if len(long) < longestLine {
-				long = append(long, line...)
-			}
-			line, err = in.ReadSlice('\n')
-		}
-		if len(long) > 0 {
-			if len(long) < longestLine {
-				long = append(long, line...)
-			}
-			line, long = long, long[:0]
-		}
+		line, err := readLine(in)
 		if err != nil && err != io.EOF {
 			return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
 		}
 		if len(line) > 0 {
 			t.line++
-			t.common(line)
-			whole, parts := bytes.HasSuffix(line, []byte("\n")), linesOf(line)
-			for _, part := range parts {
-				t.read(part, false)
-			}
-			line = t.prefix.strip(line)
-			if s := t.streams[t.prefix.label]; s != nil {
-				t.stream = s
-			}
-			switch {
-			case parts != nil:
-			case t.prefix.missing && holdsRow(line):
-				r.reject(t.line, 1, rejectPrefix)
-			default:
-				t.read(bytes.TrimRight(line, "\r\n"), !whole)
-			}
+			t.whole(line)
 			if err := r.tooMany(len(t.run.rows)); err != nil {
 				return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
 			}
@@ -90,25 +67,18 @@ func readText(in *bufio.Reader, r *Result) error {
 	for _, label := range slices.Sorted(maps.Keys(t.streams)) {
 		t.stream = t.streams[label]
 		t.flush()
-		t.finish()
+		t.close()
 	}
-	if !t.sawRow && t.process != "" && len(r.Notes) == 0 {
+	switch same := bytes.TrimSpace(t.same); {
+	case t.sawRow || len(r.Notes) > 0:
+		return nil
+	case t.process != "":
 		return &LogApart{r.File, t.process}
+	case len(same) > 1 && t.line > 2:
+		return fmt.Errorf("%s: %w; every line begins with %q, and what follows is not understood", r.File, errNotSweep,
+			same)
 	}
-	if !t.sawRow && len(r.Notes) == 0 {
-		if same := bytes.TrimSpace(t.same); len(same) > 1 && t.line > 2 {
-			return fmt.Errorf("%s: %w; every line begins with %q, and what follows is not understood", r.File,
-				errNotSweep, same)
-		}
-		return fmt.Errorf("%s: %w", r.File, errNotSweep)
-	}
-	return nil
-}
-
-func newText(r *Result) *textReader {
-	t := &textReader{r: r, stream: &stream{run: newRun(1)}, hosts: hosts{}}
-	t.streams = map[string]*stream{"": t.stream}
-	return t
+	return fmt.Errorf("%s: %w", r.File, errNotSweep)
 }
 
 // streamsOf learns from the start of a text what stands before each line, also above the first header. Where several
@@ -132,13 +102,13 @@ func (t *textReader) streamsOf(start []byte) {
 	})
 	if len(heads) > 1 {
 		for label := range heads {
-			t.streams[label] = &stream{run: newRun(1)}
+			t.streams[label] = &stream{run: newRun(t.r.File, 1, nil)}
 		}
 	}
 }
 
-// common keeps how all lines begin.
-func (t *textReader) common(line []byte) {
+// whole takes a line as it stands in the file.
+func (t *textReader) whole(line []byte) {
 	switch {
 	case t.sawRow || len(bytes.TrimSpace(line)) == 0:
 	case t.same == nil:
@@ -150,47 +120,51 @@ func (t *textReader) common(line []byte) {
 		}
 		t.same = t.same[:n]
 	}
+	parts, cut := linesOf(line), !bytes.HasSuffix(line, []byte("\n"))
+	for _, part := range parts {
+		t.read(part, false)
+	}
+	line = t.prefix.strip(line)
+	if s := t.streams[t.prefix.label]; s != nil {
+		t.stream = s
+	}
+	switch {
+	case parts != nil:
+	case t.prefix.missing && holdsRow(line):
+		t.r.reject(t.line, 1, rejectPrefix)
+	default:
+		t.read(bytes.TrimRight(line, "\r\n"), cut)
+	}
 }
 
-// read takes one line. cut: the file ends in it.
+// read takes a line without what is before it. cut: the file ends in it.
 func (t *textReader) read(line []byte, cut bool) {
 	if l, ok := t.hosts.split(line); ok {
 		t.log(l)
-		if !bytes.Contains(l.message, []byte(" Bytes ")) {
-			said := line[len(l.row):]
-			t.run.metadata.failure.warn(t.line, said)
-			t.run.metadata.read(said)
-		}
 		return
 	}
-	trimmed := bytes.TrimLeft(line, " \t")
-	if len(trimmed) == 0 {
+	line = bytes.TrimLeft(line, " \t")
+	if len(line) == 0 {
 		return
 	}
-	switch c := trimmed[0]; {
-	case c >= '0' && c <= '9' && !bytes.Contains(trimmed, []byte("CCL_")) &&
-		!bytes.Contains(trimmed, []byte("_perf")), len(t.pending) > 0 && (c == '-' || c == 'N'):
+	isNumber := line[0] >= '0' && line[0] <= '9' && !bytes.Contains(line, []byte("CCL_")) &&
+		!bytes.Contains(line, []byte("_perf"))
+	if isNumber || len(t.pending) > 0 && (line[0] == '-' || line[0] == 'N') {
 		t.number(line, cut)
 		return
-	case c == '#':
+	}
+	if line[0] == '#' {
 		t.flush()
 	}
 	switch {
-	case t.run.metadata.failure.read(t.line, trimmed):
-	case t.header(trimmed):
-	case bytes.Contains(trimmed, setByEnvironment): // NCCL's log without its head
-		t.variable(trimmed)
-	default:
-		if t.said.read(t.line, trimmed) && len(t.run.rows) > 0 {
-			if t.flush(); !t.run.footer { // rows under a heading of their own
-				t.next()
-				t.run.mentions.of = nil
-			}
+	case t.run.failure.read(t.line, line, false), t.header(line), t.variable(line):
+	case t.said.read(t.line, line) && len(t.run.rows) > 0:
+		if t.flush(); !t.run.footer { // rows under a heading of their own
+			t.goOn()
+			t.run.mentions.of = nil
 		}
-		// What NCCL's log says, kept without its head.
-		t.run.log.read("", trimmed)
 	}
-	t.run.metadata.read(trimmed)
+	t.run.tell("", line) // NCCL's log may have lost its head
 }
 
 // log takes a line of NCCL's log, and the piece of a row before it.
@@ -204,72 +178,80 @@ func (t *textReader) log(l logLine) {
 			t.hold(l.row)
 		}
 	}
-	isEnv, isComm := bytes.Contains(l.message, setByEnvironment), bytes.Contains(l.message, []byte(" nRanks "))
-	if t.run.footer && (isEnv || isComm) {
+	isEnv := bytes.Contains(l.said, setByEnvironment)
+	if t.run.footer && (isEnv || bytes.Contains(l.said, []byte(" nRanks "))) {
 		t.fresh(true) // of the next run, whose header is still to come
 	}
-	switch {
-	case isEnv:
-		t.variable(l.message)
-	case isComm:
-		t.communicator(l.message)
-	default:
-		t.run.log.read(l.process, l.message)
+	if isEnv {
+		t.variable(l.said)
 	}
+	t.run.failure.read(t.line, l.said, true)
+	t.run.tell(l.process, l.said)
 }
 
-// communicator reads "... nRanks 16 nNodes 2 localRanks 8 ...". NCCL tells its tuner
-// the same number of nodes.
-func (t *textReader) communicator(message []byte) {
-	words := tokensOf(message, t.tokens[:])
-	for i := 0; i+1 < len(words); i++ {
-		switch string(words[i]) {
-		case "nRanks":
-			t.run.comm.Ranks = atoi(words[i+1])
-		case "nNodes":
-			t.run.comm.Nodes = atoi(words[i+1])
+var setByEnvironment = []byte(" set by environment to ")
+
+// variable takes what NCCL's log tells of one. Rows so far ran with the variables as they were. It reports whether the
+// line is one of these.
+func (t *textReader) variable(line []byte) bool {
+	if !bytes.Contains(line, setByEnvironment) {
+		return false
+	}
+	m := setByLog.FindSubmatch(line)
+	if m == nil {
+		return true
+	}
+	name, value := string(m[1]), strings.Trim(string(m[2][:min(len(m[2]), longestValue)]), `"'`)
+	if t.run.variables[name] != value {
+		if t.flush(); len(t.run.rows) > 0 {
+			t.goOn()
 		}
+		t.run.variables = with(t.run.variables, variables{name: value})
 	}
+	return true
 }
 
-// variable takes what NCCL's log tells of one. Rows so far ran with the variables as they were.
-func (t *textReader) variable(message []byte) {
-	v := t.run.variables
-	if !v.log(message) {
-		return
-	}
-	if t.flush(); len(t.run.rows) > 0 {
-		t.next()
-	}
-	t.run.variables = v
+// close ends a run.
+func (t *textReader) close() {
+	t.run.close(t.opts)
+	t.r.add(t.run)
 }
 
-func (t *textReader) finish() { t.run.finish(t.r) }
-
-// next ends a run and begins one that goes on under the same header.
-func (t *textReader) next() {
-	t.finish()
-	before := t.run
-	t.run = &testRun{
-		line: t.line, program: before.program, threads: before.threads, settings: before.settings,
-		devices: before.devices, listed: before.listed, comm: before.comm, columns: before.columns, inherited: true,
-		headers: before.headers, whole: before.whole,
-		metadata: before.metadata, log: newTuningLog(), variables: before.variables, mentions: before.mentions,
-	}
-	t.run.metadata.failure = failure{}
+// goOn ends a run and begins one that goes on under the same header.
+func (t *textReader) goOn() {
+	t.close()
+	t.run = t.run.goOn(t.line)
 }
 
 // fresh ends a run whose header or rows were seen and begins another one.
 func (t *textReader) fresh(seen bool) {
 	t.flush()
-	if seen || len(t.run.rows) > 0 || t.run.inherited {
-		t.finish()
-		before := t.run
-		t.run = newRun(t.line)
-		if before.header && len(before.rows) == 0 && before.metadata.failure.line == 0 {
+	if before := t.run; seen || len(before.rows) > 0 || before.inherited {
+		t.close()
+		t.run = newRun(t.r.File, t.line, before.mark)
+		if before.header && len(before.rows) == 0 && before.failure.line == 0 {
 			t.run.headers = before.headers
 		}
 		t.leading = 0
+	}
+}
+
+// number takes a line that begins with a number: a row, the rest of one, or noise. If nccl-tests fails in the middle
+// of a row, it says so on the same line.
+func (t *textReader) number(line []byte, cut bool) {
+	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.failure.read(t.line, line[i+2:], false) {
+		t.number(line[:bytes.LastIndexByte(line[:i], ' ')+1], false)
+		t.flush()
+		return
+	}
+	switch tokens := tokensOf(line, t.tokens[:]); {
+	case beginsRow(tokens):
+		t.flush()
+		t.run.tellTime(line) // of nccl-tests' -S
+		t.row(line, t.line, false, cut)
+	case len(t.pending) > 0 && len(tokens) > 0 && isTime(tokens[0]):
+		t.pending = append(append(t.pending, ' '), line...)
+		t.row(t.pending, t.pendingLine, len(t.pending) > longestRow, false)
 	}
 }
 
@@ -283,87 +265,57 @@ func (t *textReader) hold(piece []byte) {
 	}
 }
 
-// number takes a line that begins with a number: a row, the rest of one, or noise. If nccl-tests fails in the middle
-// of a row, it says so on the same line.
-func (t *textReader) number(line []byte, cut bool) {
-	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.metadata.failure.read(t.line, line[i+2:]) {
-		t.number(line[:bytes.LastIndexByte(line[:i], ' ')+1], false)
-		t.flush()
-		return
-	}
-	tokens := tokensOf(line, t.tokens[:])
-	if !beginsRow(tokens) {
-		if len(t.pending) == 0 || len(tokens) == 0 || !isTime(tokens[0]) {
-			return
-		}
-		t.pending = append(append(t.pending, ' '), line...)
-		t.tryPending(len(t.pending) > longestRow)
-		return
-	}
-	t.flush()
-	t.run.metadata.timed(line) // of nccl-tests' -S
-	rows, n, leading, outcome := t.run.columns.readRow(tokens, t.leading)
-	if outcome == rowComplete && cut && len(line) < t.length {
-		n, outcome = n-1, rowPartial // the last number may lack digits
-		rows[0].Config = noLabel     // it may be that of the channels
-	}
-	switch outcome {
-	case rowComplete:
-		t.length = len(line)
-		t.keep(rows[:n], leading, t.line)
-	case rowPartial:
-		if !cut {
-			t.hold(line) // the rest may follow
-			return
-		}
-		t.partial(rows[:max(n, 0)], leading, t.line)
-	}
-}
-
 // flush gives up waiting for the rest of a row.
 func (t *textReader) flush() {
 	if len(t.pending) > 0 {
-		t.tryPending(true)
+		t.row(t.pending, t.pendingLine, true, false)
 	}
 }
 
-// tryPending keeps the held row if it is whole by now, or what there is of it at the end.
-func (t *textReader) tryPending(end bool) {
-	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading)
-	if outcome != rowComplete && !end {
+// row takes the text of a row that begins at a line. It holds what is not whole, unless no more of it can come: it is
+// the last, or the file is cut in it, whose last number may lack digits.
+func (t *textReader) row(text []byte, at int, last, cut bool) {
+	columns, isPending := &t.run.columns, len(t.pending) > 0
+	rows, n, leading, outcome := columns.readRow(tokensOf(text, t.tokens[:]), t.leading)
+	if outcome == rowComplete && cut && len(text) < t.length {
+		n, outcome = n-1, rowPartial
+		rows[0].Config = noLabel // it may be that of the channels
+	}
+	switch {
+	case outcome == rowComplete:
+		if !isPending {
+			t.length = len(text)
+		}
+	case outcome == rowNot && !isPending:
 		return
-	}
-	t.pending = t.pending[:0]
-	switch outcome {
-	case rowComplete:
-		t.keep(rows[:n], leading, t.pendingLine)
-	case rowPartial:
-		t.partial(rows[:n], leading, t.pendingLine)
+	case !last && !cut:
+		if !isPending {
+			t.hold(text)
+		}
+		return
+	case outcome == rowNot:
+		t.r.reject(at, 1, rejectMalformed)
+		n = 0
 	default:
-		t.r.reject(t.pendingLine, 1, rejectMalformed)
+		t.sawRow, n = true, max(n, 0)
+		t.r.reject(at, columns.halves-n, rejectTruncated)
+	}
+	if t.pending = t.pending[:0]; n > 0 {
+		t.keep(rows[:n], leading, at)
 	}
 }
 
-func (t *textReader) partial(rows []row, leading, line int) {
-	t.sawRow = true
-	t.r.reject(line, t.run.columns.halves-len(rows), rejectTruncated)
-	if len(rows) > 0 {
-		t.keep(rows, leading, line)
-	}
-}
-
+// keep adds a row's times to the run.
 func (t *textReader) keep(rows []row, leading, line int) {
 	t.sawRow = true
 	if t.run.footer { // rows after the last lines: those of a run without a header
-		t.next()
+		t.goOn()
 		t.run.mentions.of = nil
 	}
 	if len(t.run.rows) == 0 {
-		t.run.mentions.join(t.said.take())
+		t.said.take(&t.run.mentions)
 	}
-	if leading < len(t.run.columns.names) {
-		t.run.blankRedOp = true
-	}
+	t.run.blankRedOp = t.run.blankRedOp || leading < len(t.run.columns.names)
 	t.leading = leading
 	source := t.r.File + ":" + strconv.Itoa(line)
 	for i := range rows {
@@ -376,105 +328,111 @@ func (t *textReader) keep(rows []row, leading, line int) {
 // one.
 func (t *textReader) header(line []byte) bool {
 	body := bytes.TrimLeft(line, "# \t")
-	switch {
-	case bytes.HasPrefix(body, []byte("nccl-tests version")), bytes.HasPrefix(body, []byte("NCCL Tests compiled")):
-		t.fresh(t.run.header || t.run.footer || t.run.columns.known)
-	case bytes.HasPrefix(body, []byte("tunefit sweep ")):
-		return t.marked(body)
-	case bytes.HasPrefix(body, []byte("Collective test starting:")):
-		t.fresh(t.run.program != "" || t.run.header)
-		t.run.program = string(bytes.TrimSpace(body[len("Collective test starting:"):]))
-	case bytes.HasPrefix(body, []byte("nThread ")):
-		t.fresh(t.run.header || t.run.columns.known)
+	begins := func(with string) bool { return bytes.HasPrefix(body, []byte(with)) }
+	switch run := t.run; {
+	case begins("nccl-tests version"), begins("NCCL Tests compiled"):
+		t.fresh(run.header || run.footer || run.columns.known)
+	case begins("tunefit sweep "):
+		m := markOf(body)
+		if m == nil {
+			return false
+		}
+		t.fresh(run.header)
+		t.run.mark = m
+	case begins("Collective test starting:"):
+		t.fresh(run.program != "" || run.header)
+		_, program, _ := bytes.Cut(body, []byte(":"))
+		t.run.program = string(bytes.TrimSpace(program))
+	case begins("nThread "):
+		t.fresh(run.header || run.columns.known)
 		t.run.header = true
 		t.run.headers++
-		t.run.mentions.join(t.said.take())
+		t.said.take(&t.run.mentions)
 		t.run.line = t.line
-		t.settings(body)
-	case bytes.HasPrefix(body, []byte("Using devices")):
-		t.fresh(t.run.devices.ranks != nil || t.run.columns.known)
-	case bytes.HasPrefix(body, []byte("Rank ")):
+		t.settings(string(body))
+	case begins("Using devices"):
+		t.fresh(run.devices.ranks != nil || run.columns.known)
+	case begins("Rank "):
 		return t.device(body)
-	case bytes.HasPrefix(body, []byte("Reducing maxBytes")):
+	case begins("Reducing maxBytes"):
 		t.r.note(t.line, "%s", quoted(body))
-	case bytes.HasPrefix(body, []byte("Out of bounds values")):
+	case begins("Out of bounds values"):
 		t.flush()
-		t.run.failed = bytes.HasSuffix(bytes.TrimSpace(body), []byte("FAILED"))
-		t.run.footer = len(t.run.rows) > 0
-		t.run.footers++
-	case bytes.HasPrefix(body, []byte("Avg bus bandwidth")), bytes.HasPrefix(body, []byte("Collective test concluded")):
+		run.failed = bytes.HasSuffix(bytes.TrimSpace(body), []byte("FAILED"))
+		run.footer = len(run.rows) > 0
+		run.footers++
+	case begins("Avg bus bandwidth"), begins("Collective test concluded"):
 		t.flush()
-		t.run.footer = len(t.run.rows) > 0
-	case bytes.HasPrefix(body, []byte("Blocking Enabled")):
-		t.run.Blocking = 1
-		t.r.note(t.line, "times include waiting after each operation (-z)")
+		run.footer = len(run.rows) > 0
+	case begins("Blocking Enabled"):
+		run.settings = with(run.settings, settings{"-z": 1})
+		t.r.note(t.line, noteBlocking)
 	default:
 		return t.names(line)
 	}
 	return true
 }
 
+var steps = regexp.MustCompile(`minBytes ([0-9]+) maxBytes ([0-9]+) step: ([0-9]+)\((factor|bytes)\)`)
+
 // settings reads "nThread 1 nGpus 8 minBytes 8 ... graph: 0".
-func (t *textReader) settings(body []byte) {
-	words := tokensOf(body, t.tokens[:])
-	var s settings
-	var first, last uint64
-	for i := 0; i+1 < len(words); i++ {
-		switch value := words[i+1]; string(words[i]) {
-		case "minBytes":
-			first, _ = strconv.ParseUint(string(value), 10, 64)
-		case "maxBytes":
-			last, _ = strconv.ParseUint(string(value), 10, 64)
-		case "step:":
-			t.run.sizes = stepsOf(first, last, string(value))
-		case "nThread":
-			s.Threads = atoi(value)
-		case "nGpus":
-			s.GPUs = atoi(value)
-		case "iters:":
-			switch string(words[max(i, 1)-1]) {
-			case "warmup":
-				s.WarmUp = atoi(value)
-			case "agg":
-				s.Aggregated = atoi(value)
-			default:
-				s.Iterations = atoi(value)
-			}
-		case "unalign:":
-			s.Skew = atoi(value)
-		case "graph:":
-			s.Graph = atoi(value)
+func (t *textReader) settings(body string) {
+	t.run.settings = settingsOf(body, inHeader)
+	if m := steps.FindStringSubmatch(body); m != nil {
+		var n [3]uint64
+		for i := range n {
+			n[i], _ = strconv.ParseUint(m[i+1], 10, 64)
 		}
+		t.run.sizes = stepsOf(n[0], n[1], n[2], m[4] == "factor")
 	}
-	t.run.set(t.r, t.line, s)
-	if bytes.Contains(body, []byte("side_work: 1")) {
-		t.r.note(t.line, "other work ran beside the operations")
+	if t.run.settings["-G"] > 0 {
+		t.r.note(t.line, noteGraphs)
+	}
+	if strings.Contains(body, "side_work: 1") {
+		t.r.note(t.line, noteSideWork)
 	}
 }
 
-// device reads "Rank  0 Group  0 Pid   12 on   HOST device  0 [...] NAME". Group
-// and Pid came with later versions.
-func (t *textReader) device(body []byte) bool {
-	words := tokensOf(body, t.tokens[:12])
-	on := slices.IndexFunc(words, func(w []byte) bool { return string(w) == "on" })
-	if on < 2 || on+3 >= len(words) || string(words[on+2]) != "device" || !isNumber(words[1]) {
-		return false
+// stepsOf returns the sizes from the first to the last.
+func stepsOf(first, last, step uint64, isFactor bool) (sizes []uint64) {
+	const most = 512 // a run that steps through more is not one that tunefit asks for
+	for size := first; size <= last && len(sizes) < most; {
+		sizes = append(sizes, size)
+		switch {
+		case isFactor && step > 1 && size > 0 && size <= math.MaxUint64/step:
+			size *= step
+		case !isFactor && step > 0 && size <= math.MaxUint64-step:
+			size += step
+		default:
+			return sizes
+		}
 	}
-	group := "0"
-	if string(words[2]) == "Group" {
-		group = string(words[3])
+	return sizes
+}
+
+// deviceLine is "Rank  0 Group  0 Pid   12 on   HOST device  0 [0000:1b:00] NAME". Group and Pid came with later
+// versions.
+var deviceLine = regexp.MustCompile(
+	`^Rank +([0-9]+) (?: *Group +(\S+) )?(?: *Pid +([0-9]+) )? *on +(\S+) device +(\S+)(?: +\[([^\]]*)\] ?(.*))?`)
+
+func (t *textReader) device(body []byte) bool {
+	m := deviceLine.FindStringSubmatch(string(body))
+	if m == nil {
+		return false
 	}
 	if t.run.inherited || len(t.run.rows) > 0 {
 		t.fresh(true)
 	}
-	host, process := string(words[on+1]), ""
-	if string(words[on-2]) == "Pid" {
-		process = host + ":" + string(words[on-1])
+	host, process := m[4], ""
+	if m[3] != "" {
+		process = host + ":" + m[3]
 	}
 	t.hosts[host] = true
-	address, name, _ := bytes.Cut(body[bytes.IndexByte(body, '[')+1:], []byte("] "))
-	t.run.devices.add(group, string(words[1]), host, process, string(words[on+3])+" "+string(address))
-	t.run.metadata.gpu(string(name))
+	group := m[2]
+	if group == "" {
+		group = "0"
+	}
+	t.run.devices.add(group, m[1], host, process, m[5]+" "+m[6], m[7])
 	t.join(process)
 	return true
 }
@@ -490,21 +448,20 @@ func (t *textReader) names(line []byte) bool {
 		return false
 	}
 	c, ok := headerColumns(tokensOf(line, t.tokens[:]))
-	if !ok {
-		return false
+	if ok {
+		t.fresh(t.run.columns.known)
+		c.inPlaceOnly = t.run.columns.inPlaceOnly && c.halves == 1
+		t.run.columns = c
 	}
-	t.fresh(t.run.columns.known)
-	c.inPlaceOnly = t.run.columns.inPlaceOnly && c.halves == 1
-	t.run.columns = c
-	return true
+	return ok
 }
 
 // join reads NCCL's log of a process of the run, where that is in a file of its own.
 func (t *textReader) join(process string) {
-	if t.r.opts.LogOf == nil || process == "" || process == t.run.joined { // the ranks of a process follow each other
+	if t.opts.LogOf == nil || process == "" || process == t.run.joined { // the ranks of a process follow each other
 		return
 	}
-	log := t.r.opts.LogOf(process)
+	log := t.opts.LogOf(process)
 	if log == nil {
 		return
 	}
@@ -512,35 +469,47 @@ func (t *textReader) join(process string) {
 	for line := range bytes.Lines(log) {
 		if l, ok := t.hosts.split(bytes.TrimRight(line, "\r\n")); ok && l.hostPID() == process {
 			t.log(l)
-			t.run.metadata.read(l.message)
 		}
 	}
 }
 
-// marked takes such a line, which begins another run.
-func (t *textReader) marked(body []byte) bool {
-	m := markLine.FindSubmatch(body)
-	if m == nil {
-		return false
-	}
-	t.fresh(t.run.header)
-	nodes := atoi(m[2])
-	t.r.mark = mark{is: true, coll: fold(string(m[1])), Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * atoi(m[3])},
-		verify: string(m[4]) == verifyWord, asked: noLabel}
-	if c, err := nccl.ParseConfig(string(m[5])); err == nil {
-		t.r.mark.asked = c
-	}
-	return true
+// mark is what a log of tunefit sweep says of itself in its first line.
+type mark struct {
+	coll string // folded
+	nccl.Comm
+	verify bool
+	asked  nccl.Config // by the policy of the run; noLabel: none, or several
 }
 
-// set keeps the options of a run.
-func (u *testRun) set(r *Result, line int, s settings) {
-	if s.Graph > 0 {
-		r.note(line, "times are those of CUDA graph launches (-G)")
+// verifyWord is what a run is for whose samples are a verification. It stands before their source, too.
+const verifyWord = "verify"
+
+var markLine = regexp.MustCompile(
+	`^tunefit sweep [a-z0-9_-]+: ([a-z]+) ([0-9]{1,7})x([0-9]{1,7}), ([a-z]+)(?: (\S+))?\s*$`)
+
+// markOf reads such a line; nil: it is none.
+func markOf(line []byte) *mark {
+	m := markLine.FindStringSubmatch(string(line))
+	if m == nil {
+		return nil
 	}
-	if s.Threads < 1 || s.GPUs < 1 || s.Threads > 1<<16 || s.GPUs > 1<<16 {
-		return
+	nodes := atoi(m[2])
+	read := &mark{coll: fold(m[1]), Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * atoi(m[3])}, verify: m[4] == verifyWord,
+		asked: noLabel}
+	if c, err := nccl.ParseConfig(m[5]); err == nil {
+		read.asked = c
 	}
-	u.threads = s.Threads * s.GPUs
-	u.settings = s
+	return read
+}
+
+// Mark is the first line of the log of a run that tunefit sweep starts, or a script of its dry run: the name of the
+// run, what it measures, what for, and the only configuration that its policy asks for, if it is one.
+//
+//	# tunefit sweep allreduce-1n-8r-ring-ll-4ch: allreduce 1x8, measure ring/ll/4
+func Mark(name string, coll nccl.Coll, comm nccl.Comm, what string, configs []nccl.Config) string {
+	line := fmt.Sprintf("# tunefit sweep %s: %s %s, %s", name, coll, comm, what)
+	if len(configs) == 1 {
+		line += " " + configs[0].Label()
+	}
+	return line
 }

@@ -82,10 +82,11 @@ These tell what ran, the most trusted first:
     columns (-A 1)
   - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS by --with, in NCCL's
     log or in the JSON's env
-If nothing tells, the row is assumed to be NCCL's default. What else a file says (commands,
-exports, manifests, headings, its name) is a mention. If NCCL's log does not confirm it,
-the setting is unknown: the row's column variables has it with a "?", and the row is not
-compared with others. Then import says which flag answers: --default, --algo or --with.
+If nothing tells, the row is assumed to be NCCL's default. What else a file says (commands
+and their options, exports, manifests, headings, its name) is a mention. If neither NCCL's
+log nor the header of nccl-tests confirms it, the setting is unknown: the row's column
+variables has it with a "?", and the row is not compared with others. Then import says which
+flag answers: --default, --algo or --with.
 What a tuner decided is never NCCL's default.
 
 Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time and the tuner.
@@ -125,7 +126,8 @@ inspector, and with --profile of logs with the library's decisions.`,
 	cmd.Flags().BoolVar(&f.byDefault, "default", false,
 		"NCCL chose where nothing tells what ran, whatever the name of a file or its text mentions")
 	cmd.Flags().StringArrayVar(&f.with, "with", nil,
-		"variable that the runs had, as NCCL_IB_TC=106, whatever the files say; NAME= if it was not set (repeatable)")
+		"variable or option that the runs had, as NCCL_IB_TC=106 or -R=1, whatever the files say; NAME= if it was not set "+
+			"(repeatable)")
 	cmd.Flags().BoolVar(&f.profile, "profile", false,
 		"make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
 	cmd.Flags().IntVar(&f.steps, "steps", 0,
@@ -139,9 +141,10 @@ func (f *importFlags) options() (bench.Options, error) {
 	opts := bench.Options{Default: f.byDefault, With: map[string]string{}}
 	for _, setting := range f.with {
 		name, value, ok := strings.Cut(setting, "=")
-		if !ok || !bench.IsVariable(name) {
+		if !ok || !bench.IsSetting(name) {
 			return opts, cli.Usagef("--with %s (allowed: NAME=VALUE of a variable of NCCL or its network, as "+
-				"NCCL_IB_QPS_PER_CONNECTION=4; without a value: it was not set)", wording.Quote(setting))
+				"NCCL_IB_QPS_PER_CONNECTION=4, or of an option of nccl-tests, as -R=1; without a value: it was not "+
+				"set)", wording.Quote(setting))
 		}
 		opts.With[name] = value
 	}

@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+)
+
+// Why times are rejected.
+const (
+	rejectFailed     = "failed validation"
+	rejectFailedRun  = "failed validation (the run says so, no row does)"
+	rejectPrefix     = "behind something else than the lines of its header (needed: one prefix for all lines, or none)"
+	rejectZeroSize   = "zero size"
+	rejectCPUTime    = "CPU time, not the GPU's (-C 1)"
+	rejectTruncated  = "truncated"
+	rejectMalformed  = "malformed"
+	rejectNoTime     = "no time, or one that is not positive and finite"
+	rejectTime       = "time is not 1 ns to 11 days"
+	rejectSize       = "size is 2^50 bytes or more"
+	rejectRanks      = "fewer ranks than nodes"
+	rejectChannels   = "channel count is above 64"
+	rejectNeverHas   = "NCCL never has %s/%s for %s: the label is wrong"
+	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
+	rejectCollective = "collective not known (needed: tunefit import --coll)"
+	rejectMixed      = "rows of several processes, each with a test of its own, are mixed (needed: nccl-tests built " +
+		"with MPI=1 if it was to be one test, or one file for each)"
+	rejectAlone = "a process ran alone with one GPU, which sends nothing: this measures no collective (was " +
+		"nccl-tests built without MPI=1?)"
+	rejectNotAsked   = "NCCL asks no tuner about %s"
+	rejectNotLoaded  = "the tuner that was to choose was not loaded (is its library in LD_LIBRARY_PATH?)"
+	rejectNotOffered = "the tuner's row did not apply: the configuration is not available here"
+	rejectGrouped    = "grouped or registered (pipeOps or regBuff is set)"
+)
+
+// What is doubtful, and what the user can do.
+const (
+	noteNoRow    = "a run without a single row"
+	noteNoResult = "a run without a single result"
+	noteCutOff   = "the run has no last lines: it was cut off, or the file was"
+	noteCutJSON  = "the file ends in the middle: it was cut off, or the run was"
+	noteRefused  = "; tunefit sweep --dry-run --from this log or the sweep made of it leaves %s out"
+	noteBrokeOff = "; tunefit sweep --dry-run --from this log does not ask for the rest of it again; if %s cannot run " +
+		"here, --skip %s leaves it out"
+	noteBlocking  = "times include waiting after each operation (-z)"
+	noteGraphs    = "times are those of CUDA graph launches (-G)"
+	noteSideWork  = "other work ran beside the operations"
+	noteSplit     = "the ranks form several communicators; counted are those of group %s"
+	noteTuner     = "the tuner plugin %s was loaded: these times are not the library's default"
+	noteSymmetric = "symmetric kernels ran: those rows have no algorithm"
+	noteSeveral   = "NCCL's log shows several choices for %s of %d bytes: the row has no label"
+	noteClash     = "%s is %v by %s, but %v by %s: the first is used"
+
+	noteOperations = "the run is %s by its header or command, but %s by its rows or --coll: the first is used"
+
+	needsComm       = "(needed: --comm NODESxRANKS_PER_NODE)"
+	noteComm        = "%s is used; --comm is %s, NCCL's log says %s, and %s on %s are listed"
+	noteCommRefused = "--comm %s is not used: busbw and algbw are those of %d ranks"
+	noteRanks       = "%d ranks by the header, but %d by the ratio of busbw and algbw: the first is used"
+	noteListed      = "%d ranks by NCCL's log, but %d devices are listed: the first is used"
+	noteSharedName  = "a GPU is listed twice on a host: several hosts have one name, and their number is not known " +
+		needsComm
+	noteListCut = "the list of devices was cut: %d ranks by their numbers and by busbw and algbw, on an unknown " +
+		"number of nodes " + needsComm
+	asksNodes = "(NCCL's log with NCCL_DEBUG=INFO says nNodes; else give tunefit import --comm NODESxRANKS_PER_NODE)"
+	noteHosts = "%s counted as nodes, but without P2P and SHM, or under NCCL_HOSTID, NCCL counts otherwise " + asksNodes
+	noteNVL72 = "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node " + asksNodes
+
+	noteUnused    = "not used: column %s (allowed: %s)"
+	noteBandwidth = "bandwidth_gbps is not used: the format does not say which bandwidth it is"
+
+	askDirect = "RCCL's direct access is ready (ncclDdaIpcCommInit): it runs calls whatever NCCL_ALGO and a tuner say, " +
+		"so what ran is not known (measure with RCCL_DDA_ENABLE=0; if this run had it, give --with RCCL_DDA_ENABLE=0)"
+	askSettings = "mentioned, and NCCL's log does not confirm it: %s. Say what ran: %s"
+	askLog      = "import NCCL's log %s together with this file"
+	askChoice   = "--default if NCCL chose, or --algo, --proto and --channels if something else did"
+	askSetting  = "--with NAME=VALUE, as --with %s=1, or --with %s= if it was not set"
+)
+
+// ask asks once for the settings of a file that nobody tells.
+func (r *Result) ask() {
+	unknown := map[string]mention{}
+	for _, m := range r.unknown {
+		unknown[m.String()] = m
+	}
+	var names, how []string
+	chosen, apart, set, first := false, "", "", 0
+	for _, text := range slices.Sorted(maps.Keys(unknown)) {
+		m := unknown[text]
+		switch {
+		case m.name == "NCCL_DEBUG_FILE":
+			apart = m.value
+		case m.name == directAccess && m.value == "":
+			r.note(m.line, askDirect)
+			continue
+		case m.chose():
+			chosen = true
+		default:
+			set = m.name
+		}
+		if m.line > 0 && (first == 0 || m.line < first) {
+			first = m.line
+		}
+		if len(names) < mostNames {
+			names = append(names, wording.Quote(strings.TrimSuffix(text, unsure)))
+		}
+	}
+	if names == nil {
+		return
+	}
+	if apart != "" {
+		how = append(how, fmt.Sprintf(askLog, wording.Quote(apart)))
+	}
+	if chosen || apart != "" {
+		how = append(how, askChoice)
+	}
+	if set != "" {
+		how = append(how, fmt.Sprintf(askSetting, set, set))
+	}
+	r.note(first, askSettings, strings.Join(names, ", "), strings.Join(how, "; "))
+}
+
+// Note is a remark about one place of a file.
+type Note struct {
+	File string
+	Line int // from 1; 0: the whole file
+	Text string
+}
+
+// String has the form file:line: text.
+func (n Note) String() string {
+	if n.Line == 0 {
+		return fmt.Sprintf("%s: %s", n.File, n.Text)
+	}
+	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
+}
+
+// notes are remarks of which the file is known.
+type notes []Note
+
+func (all *notes) add(line int, format string, args ...any) {
+	*all = append(*all, Note{Line: line, Text: fmt.Sprintf(format, args...)})
+}
+
+// mostNotes bounds what one broken file says.
+const mostNotes = 20
+
+// keep keeps remarks, each once, and says where it stopped keeping them.
+func (r *Result) keep(said notes) {
+	for _, n := range said {
+		if len(r.Notes) > mostNotes || slices.ContainsFunc(r.Notes, func(o Note) bool { return o.Text == n.Text }) {
+			continue
+		}
+		if len(r.Notes) == mostNotes {
+			n.Text = "more remarks are left out"
+		}
+		r.Notes = append(r.Notes, Note{r.File, n.Line, n.Text})
+	}
+}
+
+func (r *Result) note(line int, format string, args ...any) {
+	r.keep(notes{{Line: line, Text: fmt.Sprintf(format, args...)}})
+}
+
+// Rejection counts times that are not used, for one reason. A row of nccl-tests
+// holds up to two times, out-of-place and in-place.
+type Rejection struct {
+	Reason string
+	Count  int
+	Line   int // of the first; 0: the file has no lines
+}
+
+// First returns the place of the first time as file:line.
+func (r Rejection) First(file string) string {
+	if r.Line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d", file, r.Line)
+}
+
+func (r *Result) reject(line, count int, reason string) {
+	i := slices.IndexFunc(r.Rejected, func(rej Rejection) bool { return rej.Reason == reason })
+	switch {
+	case count <= 0:
+	case i >= 0:
+		r.Rejected[i].Count += count
+	default:
+		r.Rejected = append(r.Rejected, Rejection{reason, count, line})
+	}
+}
