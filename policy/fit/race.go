@@ -25,8 +25,6 @@ type Space struct {
 	Asked map[Request]bool
 	// Fresh are counts of Channels that a person has added to a sweep that was verified. They are tried, too.
 	Fresh []int
-	// Wide is how many candidates a round has at each size; 0: Wide, the constant.
-	Wide int
 	// Single says that a start measures one pass. Then rounds have one candidate at each size, and repeat nothing.
 	Single bool
 }
@@ -67,8 +65,9 @@ type Pass []nccl.Config
 var ByDefault = unknownConfig
 
 const (
-	// Wide is how many candidates a round has at each size, where a start costs about as much as so many passes.
-	Wide = 6
+	// Wide is how many candidates a round has at each size. Sweeps with 6 or 12 take as long and find as much: what is
+	// not in one round is in the next.
+	Wide = 8
 	// Turns is how often a verification measures the default and each contender in its start.
 	Turns = 3
 	// Contenders is how many configurations at most are verified at each size, besides the default.
@@ -223,38 +222,32 @@ func (r *race) trimmed(plan Plan) Plan {
 	return plan
 }
 
-// round has up to Wide candidates at each size, one a pass. Where a size has fewer, what is best there is repeated. The
-// default and the fastest of each size come again. If all is verified, only Fresh counts are candidates.
+// round has up to Wide candidates at each size, one a pass. Where a size has fewer, others are repeated. The default
+// and the fastest of each size come again. If all is verified, only Fresh counts are candidates.
 func (r *race) round(isDone bool) Plan {
 	if !isDone && r.gain() < max(worthwhile, luck*r.g.Noise) {
 		return Plan{Stage: StageOver}
 	}
-	wide := cmp.Or(r.Wide, Wide)
+	wide := Wide
 	if r.Single {
 		wide = 1
 	}
-	candidates, most := make([][]nccl.Config, len(r.Sizes)), 0
+	candidates, most, fastest := make([][]nccl.Config, len(r.Sizes)), 0, r.contenders(again)
 	for i := range r.Sizes {
 		all := slices.DeleteFunc(r.candidates(i), func(c nccl.Config) bool {
 			return isDone && !slices.Contains(r.Fresh, c.Channels)
 		})
-		candidates[i] = all[:min(len(all), wide)]
-		most = max(most, len(candidates[i]))
+		all = all[:min(len(all), wide)]
+		most = max(most, len(all))
+		candidates[i] = append(all, r.repeated(i, fastest[i])...)
 	}
 	if most == 0 {
 		return Plan{Stage: StageOver}
 	}
 	plan := Plan{Stage: StageRound, Sizes: r.Sizes}
-	fastest := r.contenders(again)
 	for k := range most {
 		plan.Passes = append(plan.Passes, r.pass(func(i int) (nccl.Config, bool) {
-			if k < len(candidates[i]) {
-				return candidates[i][k], true
-			}
-			if len(fastest[i]) > 0 && r.times[i][fastest[i][0]] == r.best[i] {
-				return fastest[i][0], true
-			}
-			return ByDefault, true
+			return candidates[i][min(k, len(candidates[i])-1)], true
 		}))
 	}
 	if r.Single {
@@ -317,11 +310,12 @@ func (g *Group) families() (start int) {
 }
 
 // candidates are the configurations that may be faster at a size than all that were measured there, the likeliest
-// first: the winner of a neighbouring size, and the middle between a family's best channel count and the next one
-// measured on either side.
+// first: the winner of a neighbouring size, and the counts of each family between its best one and the next ones that
+// were measured on either side. Families take turns, each with the middle on both sides first.
 func (r *race) candidates(i int) (all []nccl.Config) {
 	type option struct {
 		c     nccl.Config
+		turn  int
 		ratio float64 // of times, that tells how near it may be to the best
 	}
 	var options []option
@@ -340,39 +334,75 @@ func (r *race) candidates(i int) (all []nccl.Config) {
 		case len(counts) == 0:
 		case at < 0: // it was not thought to be fast here
 			if below := r.below(f, i); below < hopeful {
-				options = append(options, option{nccl.Config{Cell: f, Channels: counts[len(counts)-1]}, below})
+				options = append(options, option{nccl.Config{Cell: f, Channels: counts[len(counts)-1]}, 0, below})
 			}
 		case ratio <= hopeful:
-			from, to := 0, len(counts)-1 // between what is measured on either side of the best
-			if k := slices.Index(measured, at); k > 0 {
-				from = measured[k-1]
+			from, to := -1, len(counts)
+			for _, k := range measured {
+				if k < at {
+					from = k
+				} else if k > at {
+					to = min(to, k)
+				}
 			}
-			if k := slices.Index(measured, at); k+1 < len(measured) {
-				to = measured[k+1]
-			}
-			for _, k := range []int{(from + at) / 2, (at + to + 1) / 2} {
-				if !slices.Contains(measured, k) {
-					options = append(options, option{nccl.Config{Cell: f, Channels: counts[k]}, ratio})
+			for _, side := range [][]int{bisected(from, at), bisected(at, to)} {
+				for turn, k := range side {
+					options = append(options, option{nccl.Config{Cell: f, Channels: counts[k]}, turn, ratio})
 				}
 			}
 		}
 	}
+	for _, c := range r.neighbours(i) {
+		if r.times[i][c] == 0 {
+			options = append(options, option{c, 0, 0})
+		}
+	}
+	slices.SortFunc(options, func(a, b option) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.ratio, b.ratio), a.c.Compare(b.c))
+	})
+	for _, o := range options {
+		if !slices.Contains(all, o.c) {
+			all = append(all, o.c)
+		}
+	}
+	return all
+}
+
+// neighbours are the configurations that win at the sizes on either side and can run at a size.
+func (r *race) neighbours(i int) (all []nccl.Config) {
 	for _, j := range []int{i - 1, i + 1} {
-		if j < 0 || j >= len(r.Sizes) || len(r.times[j]) == 0 {
+		if j < 0 || j >= len(r.Sizes) {
 			continue
 		}
 		d, _ := r.g.defaultAt(r.Sizes[j])
 		for c, us := range r.times[j] {
-			if us == r.best[j] && us < (1-wins)*d.Micros && r.times[i][c] == 0 &&
-				slices.Contains(r.counts(c.Cell, i), c.Channels) {
-				options = append(options, option{c, 0})
+			if us == r.best[j] && us < (1-wins)*d.Micros && slices.Contains(r.counts(c.Cell, i), c.Channels) {
+				all = append(all, c)
 			}
 		}
 	}
-	slices.SortFunc(options, func(a, b option) int { return cmp.Or(cmp.Compare(a.ratio, b.ratio), a.c.Compare(b.c)) })
-	for _, o := range options {
-		if !slices.Contains(all, o.c) {
-			all = append(all, o.c)
+	return all
+}
+
+// repeated is what a round measures again at a size where nothing new is left to try: what wins at the next sizes and
+// was measured once here, since a single time may be disturbed, and then what is the fastest so far.
+func (r *race) repeated(i int, fastest []nccl.Config) []nccl.Config {
+	all := slices.DeleteFunc(r.neighbours(i), func(c nccl.Config) bool {
+		point, ok := r.g.at(c, r.Sizes[i])
+		return !ok || point.Reps > 1
+	})
+	if len(fastest) > 0 && r.times[i][fastest[0]] == r.best[i] {
+		return append(all, fastest[0])
+	}
+	return append(all, ByDefault)
+}
+
+// bisected returns the whole numbers between two: the middle, those of the halves, and so on.
+func bisected(from, to int) (all []int) {
+	for parts := [][2]int{{from, to}}; len(parts) > 0; parts = parts[1:] {
+		if from, to := parts[0][0], parts[0][1]; to-from > 1 {
+			middle := (from + to) / 2
+			all, parts = append(all, middle), append(parts, [2]int{from, middle}, [2]int{middle, to})
 		}
 	}
 	return all

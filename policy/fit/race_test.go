@@ -92,7 +92,7 @@ func (c *cluster) start(sizes []uint64, passes []Pass, verify bool) {
 				Call: nccl.Call{Coll: c.truth.Coll, Bytes: b}, Comm: c.truth.Comm, DType: "float", Verify: verify,
 				Start: c.starts, Pass: n + 1, Config: ByDefault, Selection: bench.SelectionDefault,
 			}
-			asked := pass[i]
+			asked := c.capped(pass[i])
 			point, ok := c.truth.defaultAt(b)
 			if asked != ByDefault {
 				c.space.Asked[Request{asked, b}] = true
@@ -121,6 +121,21 @@ func (c *cluster) start(sizes []uint64, passes []Pass, verify bool) {
 			c.samples = append(c.samples, s)
 		}
 	}
+}
+
+// capped is what runs where more channels are asked for than the machine has. It is known once something ran.
+func (c *cluster) capped(asked nccl.Config) nccl.Config {
+	most := 0
+	for _, has := range c.truth.Configs() {
+		if has.Algo == asked.Algo {
+			most = max(most, has.Channels)
+		}
+	}
+	if most > 0 {
+		c.space.Limit(asked.Algo, most)
+		asked.Channels = min(asked.Channels, most)
+	}
+	return asked
 }
 
 func (c *cluster) group() *Group {

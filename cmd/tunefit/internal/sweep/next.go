@@ -80,7 +80,7 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	})
 	s.bound(&space, group)
 	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), set.Asked[key]
-	space.Single, space.Wide, space.Fresh = s.Single != "", s.wide(key), s.fresh(key)
+	space.Single, space.Fresh = s.Single != "", s.fresh(key)
 	return group, space, err
 }
 
@@ -119,12 +119,6 @@ func (s *Sweep) fresh(key fit.Key) (counts []int) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.Choices.Channels), func(n int) bool { return slices.Contains(before, n) })
-}
-
-// wide is how many candidates a round has at each size: the more, the dearer a start is.
-func (s *Sweep) wide(key fit.Key) int {
-	start, pass := s.costs(key)
-	return int(min(max(start/(3*max(pass, 1)), fit.Wide), 2*fit.Wide))
 }
 
 // smaller returns what was measured of the same collective on fewer nodes, but at least two; nil: nothing. What is the

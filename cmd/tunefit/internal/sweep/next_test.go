@@ -3,8 +3,6 @@ package sweep
 import (
 	"slices"
 	"testing"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 // A sweep that is given other sizes measures the default there, and each family, and nothing at the others.
@@ -44,23 +42,5 @@ func TestOtherChannelsAreFresh(t *testing.T) {
 	o.Choices.Channels = []int{4, 8, 12, 64}
 	if got := s.fresh(o.Keys[0]); !slices.Equal(got, []int{12, 64}) {
 		t.Errorf("fresh are %v", got)
-	}
-}
-
-// Where a start costs more than its passes, rounds have more candidates.
-func TestDearStarts(t *testing.T) {
-	o := optionsOf(t, t.TempDir(), 3)
-	s, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, seconds := range []float64{0, 1, 60} {
-		for _, r := range s.journal.runs {
-			r.Seconds = seconds
-		}
-		if wide := s.wide(o.Keys[0]); wide != map[float64]int{0: fit.Wide, 1: fit.Wide, 60: 2 * fit.Wide}[seconds] {
-			t.Errorf("starts of %v s: %d candidates a round", seconds, wide)
-		}
 	}
 }
