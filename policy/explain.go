@@ -14,11 +14,14 @@ import (
 
 // Tried is what became of one rule for one query, and why.
 type Tried struct {
-	Rule   int // index into Policy.Rules
-	Status RowStatus
-	Misses []Miss  // RowDiffers: each column that does not match
-	Values []Value // of the names in the rule's condition, if it was evaluated
-	Err    error   // RowWhenFails: what cannot be computed
+	Rule   int       `json:"-"`   // index into Policy.Rules
+	Row    int       `json:"row"` // line of the file
+	Status RowStatus `json:"verdict"`
+	Asks   string    `json:"asks"`
+	Misses []Miss    `json:"misses,omitempty"` // RowDiffers: each column that does not match
+	When   string    `json:"when,omitempty"`
+	Values []Value   `json:"values,omitempty"` // of the names in the condition, if it was evaluated
+	Error  string    `json:"error,omitempty"`  // RowWhenFails: what cannot be computed
 }
 
 // RowStatus says what became of a rule. The zero value decides.
@@ -52,6 +55,9 @@ var rowStatuses = [...]string{
 
 func (v RowStatus) String() string { return rowStatuses[v] }
 
+// MarshalText is its sentence.
+func (v RowStatus) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
 // Miss is a column of a rule that does not match.
 type Miss struct {
 	Column string `json:"column"` // as in a policy file; "size" and "size_per_rank" for both ends of a range
@@ -74,7 +80,10 @@ func (v *View) Explain(q Query) []Tried {
 	decided := false
 	for i := range all {
 		r, t := &v.policy.Rules[i], &all[i]
-		t.Rule, t.Misses = i, r.misses(&q, v.comm)
+		*t = Tried{Rule: i, Row: r.Line, Asks: r.Asks(), Misses: r.misses(&q, v.comm)}
+		if r.When != nil {
+			t.When = r.When.String()
+		}
 		if len(t.Misses) > 0 {
 			t.Status = RowDiffers
 			continue
@@ -125,10 +134,9 @@ func (t *Tried) condition(c *when.Condition, env when.Env) {
 	if t.Status == RowWhenUnknown {
 		return
 	}
-	holds, err := c.Holds(env)
-	switch t.Err = err; {
+	switch holds, err := c.Holds(env); {
 	case err != nil:
-		t.Status = RowWhenFails
+		t.Status, t.Error = RowWhenFails, err.Error()
 	case !holds:
 		t.Status = RowWhenFalse
 	}

@@ -117,7 +117,7 @@ func contradicts(r *plainRow, tried Tried, q *Query, c Comm) string {
 		so = !matches
 	case RowWhenFalse, RowWhenFails, RowWhenUnknown:
 		so = !matches && unknown == (tried.Status == RowWhenUnknown) &&
-			(tried.Err != nil) == (tried.Status == RowWhenFails)
+			(tried.Error != "") == (tried.Status == RowWhenFails)
 	case RowUnavailable:
 		so = matches && !offered
 	case RowUnpriced:

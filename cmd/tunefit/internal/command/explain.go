@@ -137,7 +137,7 @@ func (f *explainFlags) question(args []string) (q ask.Question, c nccl.Comm, err
 // explanation is how one decision is made, as --json prints it. The text says the same.
 type explanation struct {
 	Decision ask.Outcome     `json:"decision"`
-	Rows     []explainedRow  `json:"rows,omitempty"`
+	Rows     []policy.Tried  `json:"rows,omitempty"`
 	Model    *explainedModel `json:"model,omitempty"`
 	NCCL     []ask.Estimate  `json:"nccl_estimates"`
 	Notes    []string        `json:"notes,omitempty"`
@@ -145,19 +145,6 @@ type explanation struct {
 	by  ask.Explained
 	all bool // the text has every row and configuration, too
 	out bytes.Buffer
-}
-
-// explainedRow is what became of a row.
-type explainedRow struct {
-	policy.Tried `json:"-"`
-
-	Row     int            `json:"row"` // line of the file
-	Verdict string         `json:"verdict"`
-	Asks    string         `json:"asks"`
-	Misses  []policy.Miss  `json:"misses,omitempty"`
-	When    string         `json:"when,omitempty"`
-	Values  []policy.Value `json:"values,omitempty"`
-	Error   string         `json:"error,omitempty"`
 }
 
 // explainedModel is what a model says.
@@ -182,19 +169,7 @@ type explainedCandidate struct {
 }
 
 func newExplanation(by ask.Explained, notes []string, all bool) *explanation {
-	x := &explanation{Decision: by.Outcome, NCCL: by.Estimates, Notes: notes, by: by, all: all}
-	for _, t := range by.Rows {
-		rule := &by.Engine.Policy.Rules[t.Rule]
-		r := explainedRow{Tried: t, Row: rule.Line, Verdict: t.Status.String(), Asks: rule.Asks(), Misses: t.Misses,
-			Values: t.Values}
-		if rule.When != nil {
-			r.When = rule.When.String()
-		}
-		if t.Err != nil {
-			r.Error = t.Err.Error()
-		}
-		x.Rows = append(x.Rows, r)
-	}
+	x := &explanation{Decision: by.Outcome, Rows: by.Rows, NCCL: by.Estimates, Notes: notes, by: by, all: all}
 	if by.Files.Model != "" {
 		x.Model = x.model()
 	}
@@ -316,15 +291,15 @@ func (x *explanation) writeRows() {
 }
 
 func (x *explanation) writeNearest() {
-	tried, later := x.Rows, []explainedRow(nil)
+	tried, later := x.Rows, []policy.Tried(nil)
 	if x.by.Rule >= 0 {
 		tried, later = x.Rows[:x.by.Rule], x.Rows[x.by.Rule+1:]
 	}
-	near := slices.DeleteFunc(slices.Clone(tried), func(r explainedRow) bool {
+	near := slices.DeleteFunc(slices.Clone(tried), func(r policy.Tried) bool {
 		return len(r.Misses) > 0 && r.Misses[0].Column == "collective"
 	})
-	slices.SortStableFunc(near, func(a, b explainedRow) int {
-		octaves := func(r explainedRow) (sum float64) {
+	slices.SortStableFunc(near, func(a, b policy.Tried) int {
+		octaves := func(r policy.Tried) (sum float64) {
 			for _, m := range r.Misses {
 				sum += m.Octaves
 			}
@@ -358,8 +333,8 @@ func (x *explanation) writeNearest() {
 }
 
 // writeRow prints what became of a row. For the row that decides it adds the row's text.
-func (x *explanation) writeRow(r explainedRow) {
-	x.printf("  %s  %s\n", x.place(r), r.reason())
+func (x *explanation) writeRow(r policy.Tried) {
+	x.printf("  %s  %s\n", x.place(r), reason(r))
 	if r.Status != policy.RowDecides {
 		return
 	}
@@ -376,12 +351,12 @@ func (x *explanation) writeRow(r explainedRow) {
 }
 
 // place is a row's file and line, without folders.
-func (x *explanation) place(r explainedRow) string {
+func (x *explanation) place(r policy.Tried) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(x.by.Files.Policy), r.Row)
 }
 
 // reason says why a row does not decide.
-func (r *explainedRow) reason() string {
+func reason(r policy.Tried) string {
 	condition := fmt.Sprintf("%s, with %s", wording.Line(r.When), valuesText(r.Values))
 	switch r.Status {
 	case policy.RowDiffers:
@@ -402,7 +377,7 @@ func (r *explainedRow) reason() string {
 	case policy.RowDecides:
 		return "decides: " + r.Asks
 	}
-	return r.Verdict
+	return r.Status.String()
 }
 
 func missText(m policy.Miss) string {
