@@ -48,7 +48,7 @@ type found struct {
 	by       string
 	most     uint64 // calls with these channels and this decider
 
-	ran map[ran]int // as NCCL's log says of some of the calls
+	ran map[nccl.Config]int // as NCCL's log says of some of the calls; NoCell: no tuner's choice
 }
 
 // callKey is one call of a communicator, on all its ranks.
@@ -93,7 +93,7 @@ func NewJob() *Job {
 		records: newRecords(), calls: map[callKey]*call{}, series: map[seriesKey]*series{},
 		decided: map[Shape]record.Decision{}, others: map[string]int{},
 		log: jobLog{records: newRecords(), members: map[member]*joined{}, processes: map[process]*memberships{},
-			waiting: map[waitingKey][]waiting{}, Overrides: Overrides{offered: map[nccl.Coll]map[nccl.Cell]bool{}}},
+			last: map[processCall]nccl.Comm{}, Overrides: Overrides{offered: map[nccl.Coll]map[nccl.Cell]bool{}}},
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,9 +21,9 @@ type jobLog struct {
 	records                      // by lines of COLL, of all ranks; what only TUNING tells counts as one, too
 	members   map[member]*joined // by the address of the communicator
 	processes map[process]*memberships
-	waiting   map[waitingKey][]waiting // calls that no line of TUNING has told of yet, in their order
-	called    bool                     // it has lines of COLL
-	unknown   int                      // calls of communicators whose ranks are not known
+	last      map[processCall]nccl.Comm // the communicator that the process last made such a call on
+	called    bool                      // it has lines of COLL
+	unknown   int                       // calls of communicators whose ranks are not known
 	Overrides
 }
 
@@ -46,20 +45,9 @@ type memberships struct {
 	ran   bool // it logged what ran
 }
 
-type waitingKey struct {
+type processCall struct {
 	process
 	nccl.Call // its bytes are those that the log tells
-}
-
-// waiting is a number of calls of one communicator.
-type waiting struct {
-	comm nccl.Comm
-	n    int
-}
-
-type ran struct {
-	nccl.Config
-	noTuner bool
 }
 
 // Overrides are what keeps calls of a job from a policy, as its log tells.
@@ -229,44 +217,32 @@ func (l *jobLog) call(by process, of nccl.Comm, name, count string, datatype int
 	}
 	f.records++
 	l.called = true
-	key := waitingKey{by, call}
-	w := l.waiting[key]
-	if n := len(w); n > 0 && w[n-1].comm == of {
-		w[n-1].n++
-	} else {
-		l.waiting[key] = append(w, waiting{of, 1})
-	}
+	l.last[processCall{by, call}] = of
 }
 
-// ran takes what ran: the call that waits longest, or one of the only communicator that the process has.
+// ran takes what ran: of the last such call, or of the only communicator that the process has.
 func (l *jobLog) ran(by process, p *memberships, r bench.Ran) {
 	coll, ok := nccl.Colls.Named(r.Operation)
 	if !ok {
 		return
 	}
-	key, of := waitingKey{by, nccl.Call{Coll: coll, Bytes: r.Bytes}}, nccl.Comm{}
-	w := l.waiting[key]
-	switch {
-	case len(w) > 0:
-		of = w[0].comm
-		if w[0].n--; w[0].n == 0 {
-			l.waiting[key] = w[1:]
-		}
-	case !p.mixed:
+	call := nccl.Call{Coll: coll, Bytes: r.Bytes}
+	of, called := l.last[processCall{by, call}]
+	if !called && !p.mixed {
 		of = p.last
 	}
-	f := l.of(key.Call, r.PerRank, of)
+	f := l.of(call, r.PerRank, of)
 	if f == nil {
 		return
 	}
-	if len(w) == 0 {
+	if !called {
 		f.records++
 	}
 	if f.ran == nil {
-		f.ran = map[ran]int{}
+		f.ran = map[nccl.Config]int{}
 	}
 	p.ran = true
-	f.ran[ran{r.Config, r.NoTuner}]++
+	f.ran[r.Config]++
 }
 
 // of is where calls of a shape are counted; nil: its bytes are not known, or none.
@@ -306,17 +282,18 @@ func (f *found) split(e Entry, add func(e Entry, calls float64)) {
 	for as, n := range f.ran {
 		lines, counts[as.Cell] = lines+n, counts[as.Cell]+n
 	}
-	byCount := func(a, b ran) int {
-		return cmp.Or(cmp.Compare(f.ran[b], f.ran[a]), cmp.Compare(b.Channels, a.Channels))
-	}
-	for _, as := range slices.SortedFunc(maps.Keys(f.ran), byCount) { // of several channel counts the one most used
-		if n := counts[as.Cell]; n > 0 {
-			if e.Cell, e.Channels, e.DecidedBy = as.Cell, as.Channels, ""; as.noTuner {
-				e.DecidedBy = ByNoTuner
-			}
-			add(e, float64(f.records)*float64(n)/float64(lines))
-			counts[as.Cell] = 0
+	for cell, n := range counts {
+		e.Cell, e.DecidedBy = cell, ""
+		if !cell.Known() {
+			e.DecidedBy = ByNoTuner
 		}
+		most := 0
+		for as, n := range f.ran { // of several channel counts the one most used
+			if as.Cell == cell && (n > most || n == most && as.Channels > e.Channels) {
+				most, e.Channels = n, as.Channels
+			}
+		}
+		add(e, float64(f.records)*float64(n)/float64(lines))
 	}
 }
 
