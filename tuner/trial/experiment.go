@@ -3,6 +3,7 @@ package trial
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -90,8 +91,7 @@ func (e *experiment) newRun(began time.Time) {
 	e.run = &e.Runs[len(e.Runs)-1]
 }
 
-// draw returns the arms of a block, by factor. Of the open arms the one of the greatest hash is drawn, so that
-// communicators that have not dropped the same arms still draw alike where they can.
+// draw returns the arms of a block, by factor.
 func (e *experiment) draw(block int64) []int {
 	switch {
 	case e.turns: // in pairs of blocks of random order, so that neither drift nor periodic work of the job favours one
@@ -103,31 +103,39 @@ func (e *experiment) draw(block int64) []int {
 	arms := make([]int, len(e.Factors))
 	for i := range e.Factors {
 		arms[i] = e.pick(i, block, -1)
-		if arms[i] > 0 && block%2 == 0 && arms[i] == e.pick(i, block-1, -1) {
+		if arms[i] > 0 && block%2 == 0 && arms[i] == e.pick(i, max(0, block-1), -1) {
 			arms[i] = e.pick(i, block, arms[i]) // so none stays for longer than two blocks
 		}
 	}
 	return arms
 }
 
-// pick draws an arm of a factor, another one than but if there is any.
-func (e *experiment) pick(factor int, block int64, but int) (picked int) {
-	f, most := e.Factors[factor], uint64(0)
+// pick picks an arm of a factor, another one than but if there is any. Rounds of blocks have all arms, in random order,
+// and NCCL's choice twice, since all effects are against it. In place of an arm that was dropped, the open one of the
+// greatest hash comes: so communicators that have not dropped the same still draw alike where they can.
+func (e *experiment) pick(factor int, block int64, but int) int {
+	f := &e.Factors[factor]
+	hash := func(arm int, of uint64) uint64 {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s %d %d %s", f.Coll, f.Min, f.Max, f.Arms[arm].Config)
+		return mix(mix(e.seed+of) + h.Sum64())
+	}
+	round := int64(len(f.Arms) + 1)
+	order := map[uint64]int{mix(hash(0, uint64(block/round))): 0}
+	for k := range f.Arms {
+		order[hash(k, uint64(block/round))] = k
+	}
+	picked := order[slices.Sorted(maps.Keys(order))[block%round%int64(len(order))]]
+	if picked != but && f.Arms[picked].Dropped == "" {
+		return picked
+	}
 	if picked = max(but, 0); f.Arms[picked].Dropped != "" {
 		picked = f.best()
 	}
+	most := uint64(0)
 	for k, a := range f.Arms {
-		if a.Dropped != "" || k == but {
-			continue
-		}
-		h := fnv.New64a()
-		fmt.Fprintf(h, "%s %d %d %s", f.Coll, f.Min, f.Max, a.Config)
-		hash := mix(mix(e.seed+uint64(block)) + h.Sum64())
-		if k == 0 { // twice as often: all effects are against NCCL's choice
-			hash = max(hash, mix(hash))
-		}
-		if hash >= most {
-			picked, most = k, hash
+		if h := hash(k, uint64(block)); a.Dropped == "" && k != but && h >= most {
+			picked, most = k, h
 		}
 	}
 	return picked

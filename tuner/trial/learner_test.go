@@ -19,7 +19,7 @@ type learningJob struct {
 	saved []Evidence
 }
 
-var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0, -0.012, -0.003}}
+var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0, -0.006, -0.003}}
 
 func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob {
 	j := &learningJob{playedJob: play(t, false, false, ""), dice: rand.New(rand.NewPCG(1, 4))}
@@ -97,7 +97,7 @@ func (j *learningJob) end() Evidence {
 func TestLearn(t *testing.T) {
 	j := learn(t, learningEffects)
 	e := j.end()
-	if truth := -0.022; e.State != Learned || e.Result == nil || !e.Result.Faster() || e.Result.Low > truth ||
+	if truth := -0.016; e.State != Learned || e.Result == nil || !e.Result.Faster() || e.Result.Low > truth ||
 		e.Result.High < truth {
 		t.Errorf("%v %+v, the log: %v", e.State, e.Result, j.log)
 	}

@@ -18,7 +18,8 @@ type fit struct {
 	scale   float64       // of effects: a variance
 
 	inflation float64 // of standard errors: weights take some of normal noise, too, and few blocks do not tell it well
-	tail      float64 // 1 of 20 blocks is off by more than so many standard errors (Surely)
+	tail      float64 // 1 of 20 blocks is off by more than so many standard errors (Surely), of those that count,
+	farTail   float64 // and of all
 }
 
 // row is a block in a fit.
@@ -37,6 +38,8 @@ type row struct {
 	standardized float64       // in standard deviations
 	fullWeight   float64       // its weight (information) without heed to the residual
 	weight       float64       // its weight
+	out          bool          // it contradicts the others (trim)
+	alone        bool          // with an arm: nothing contradicts it
 	leverage     float64       // how much of what is expected here comes from the row itself, and
 	fullLeverage float64       // how much would if it counted fully: nothing contradicts what alone tells of an arm
 }
@@ -51,6 +54,10 @@ const (
 	widest        = 0.3   // standard deviation of effects before any block has told of them
 	firstScale    = 0.05  // and what their scale is found from
 	fewBlocks     = 20    // which do not tell the noise of their run
+	farOff        = 3     // standard deviations of blocks before effects are known
+	agreeBetter   = 0.3   // the share of squares that only one block makes
+	ridge         = 0.02  // of effects in trim: the square of noise over that of effects
+	fewestFree    = 3     // degrees of freedom that are believed: blocks vary about as steps say
 	saturated     = 0.85  // leverage of a block that is alone with an arm: its neighbours have the rest
 )
 
@@ -69,6 +76,8 @@ func (e *Evidence) regress() (f fit) {
 	}
 	f.effects, f.inverse, f.scale = mat.NewVecDense(n, nil), mat.NewSymDense(n, nil), firstScale*firstScale
 	variances := slices.Repeat([]float64{widest * widest}, n)
+	f.residuals(len(e.Runs))
+	f.trim()
 	for round := range rounds {
 		noise := f.residuals(len(e.Runs))
 		information, told := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
@@ -84,7 +93,10 @@ func (e *Evidence) regress() (f fit) {
 			if round >= rounds/2 {
 				counts = max(leastWeight, math.Pow(max(0, 1-r.standardized*r.standardized/(tukey*tukey)), 2))
 			}
-			r.weight = max(counts, math.Pow(r.fullLeverage, 8)) * r.fullWeight
+			if counts = max(counts, math.Pow(r.fullLeverage, 8)); r.out {
+				counts = leastWeight
+			}
+			r.weight = counts * r.fullWeight
 			information.SymRankOne(information, r.weight, r.x)
 			told.AddScaledVec(told, r.weight*(r.residual+mat.Dot(r.x, f.effects)), r.x)
 		}
@@ -160,6 +172,57 @@ func (f *fit) residuals(runs int) float64 {
 	return slices.Max(noise)
 }
 
+// trim leaves out blocks that contradict the others, before any fit could bend to them: those far off the usual without
+// which the others agree far better, one after the other (least trimmed squares, P. Rousseeuw, 1984).
+func (f *fit) trim() {
+	n := len(f.rows[0].arms)
+	var off []float64
+	for _, r := range f.rows {
+		off = append(off, math.Abs(r.residual))
+	}
+	far := farOff * 1.4826 * median(off)
+	for range len(f.rows) / 6 {
+		normal, told, squares := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), 0.0
+		blocks := make([]float64, n) // of each arm that agree
+		for i := range n {
+			normal.SetSym(i, i, ridge)
+		}
+		for _, r := range f.rows {
+			if !r.out {
+				normal.SymRankOne(normal, 1, r.x)
+				told.AddScaledVec(told, r.residual, r.x)
+				squares += r.residual * r.residual
+				floats.Add(blocks, r.arms)
+			}
+		}
+		for i := range f.rows {
+			f.rows[i].alone = false
+			for k, is := range f.rows[i].arms {
+				f.rows[i].alone = f.rows[i].alone || is > 0 && blocks[k] < 2
+			}
+		}
+		var chol mat.Cholesky
+		if !chol.Factorize(normal) {
+			return
+		}
+		effects, known := mat.NewVecDense(n, nil), mat.NewSymDense(n, nil)
+		_, _ = chol.SolveVecTo(effects, told), chol.InverseTo(known)
+		squares -= mat.Dot(effects, told)
+		worst, most := -1, agreeBetter*squares
+		for i, r := range f.rows {
+			left := r.residual - mat.Dot(r.x, effects)
+			if less := left * left / (1 - mat.Inner(r.x, known, r.x)); less > most && !r.out &&
+				math.Abs(r.residual) > far && !r.alone {
+				worst, most = i, less
+			}
+		}
+		if worst < 0 {
+			return
+		}
+		f.rows[worst].out = true
+	}
+}
+
 // prior is the variance of each effect before its blocks are heard, by what blocks tell of all effects. These have
 // Student's distribution, whose tails leave large effects as they are (K. Lange, R. Little and J. Taylor, 1989). No
 // effect is taken to be far below the noise of a block: what is lost in noise is not known to be nothing.
@@ -214,12 +277,14 @@ func (f *fit) noise(runs int) []float64 {
 
 // finish finds what standard errors need.
 func (f *fit) finish() {
-	var off []float64
+	var off, all []float64
 	free, weights, slopes := 0.0, 0.0, 0.0 // degrees of freedom; Tukey's function
 	for _, r := range f.rows {
-		free += 1 - r.leverage
-		if r.leverage < saturated {
-			off = append(off, math.Abs(r.residual)/(1-r.leverage))
+		free += r.weight/r.fullWeight*(1-1/float64(r.to-r.from)) - r.leverage // the level has a share, too
+		if one := math.Abs(r.residual) / (1 - r.leverage); r.leverage < saturated {
+			if all = append(all, one); math.Abs(r.standardized) < tukey {
+				off = append(off, one)
+			}
 		}
 		if u := r.standardized * r.standardized / (tukey * tukey); u < 1 {
 			weights += (1 - u) * (1 - u)
@@ -230,10 +295,14 @@ func (f *fit) finish() {
 	if slopes > weights/2 {
 		f.inflation = weights / slopes
 	}
-	f.inflation *= stats.Location{Variance: 1, DF: max(free, 1)}.Half() / Surely
-	if slices.Sort(off); len(off) > 0 {
-		f.tail = off[len(off)*19/20] / Surely
+	f.inflation *= stats.Location{Variance: 1, DF: max(free, fewestFree)}.Half() / Surely
+	quantile := func(of []float64) float64 {
+		if slices.Sort(of); len(of) > 0 {
+			return of[len(of)*19/20] / Surely
+		}
+		return 0
 	}
+	f.tail, f.farTail = quantile(off), quantile(all)
 }
 
 // contrast is a sum of effects, its standard error, and the least and the most that it is without any one block.
@@ -266,7 +335,11 @@ func (f *fit) contrast(times []float64) (c contrast) {
 		}
 		// A block that tells most of what is expected of it cannot show that it is off. It may be as any block is.
 		unseen := math.Max(0, 2*r.leverage-1)
-		squares += (1-unseen)*one*one + unseen*influence*influence*f.tail*f.tail
+		size := f.tail
+		if r.alone {
+			size = f.farTail
+		}
+		squares += (1-unseen)*one*one + unseen*influence*influence*size*size
 		if r.at > r.from {
 			together += 2 * one * before
 		}

@@ -43,6 +43,9 @@ func TestStepsOfAnotherPeriod(t *testing.T) {
 			t.Fatalf("no step is found as another than %d calls", first)
 		}
 		for i, b := range j.s.all.Runs[0].Blocks {
+			if b.Steps < wrongSteps { // only then is it seen that steps alternate
+				continue
+			}
 			want, most := 0.1*float64(first/5), int(150*5/first)
 			if s := math.Exp(b.Mean); s < 0.8*want || s > 1.2*want || b.Steps > most {
 				t.Errorf("block %d has %d steps of %.0f ms; the first took %.0f to %.0f ms", i, b.Steps, 1000*s, 1000*want,
