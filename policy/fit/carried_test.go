@@ -96,3 +96,25 @@ func TestVerificationOnMoreNodes(t *testing.T) {
 		t.Errorf("%v\nwant %v", got, want)
 	}
 }
+
+// What was the fastest on four nodes is verified on five, in two starts: what one start draws makes no row.
+func TestRaceOnMoreNodes(t *testing.T) {
+	all := readGrids(t, map[string][]string{"../../docs/measured/mi355x-allreduce-4n-5n.csv": {"4", "5"}})
+	for i := range all {
+		fillGaps(all[i].Group)
+	}
+	var o outcome
+	for seed := range uint64(4 * raceSeeds) {
+		d := disturbance{noise: 0.01, draws: 0.02}
+		four, five := d.of(all[0].Group, seed), d.of(all[1].Group, seed+100)
+		five.space.Smaller = four.sweep(t)
+		o.add(t, five)
+		if five.starts != CarriedStarts {
+			t.Errorf("five nodes take %d starts", five.starts)
+		}
+	}
+	t.Logf("%v", o)
+	if o.harm/o.sizes > 0.01 || o.regret/o.sizes > 1.01 {
+		t.Errorf("%v; must be at most 1.01, harm 1 %%", o)
+	}
+}

@@ -104,7 +104,7 @@ func TestMoreRepetitionsFindNoLess(t *testing.T) {
 			for _, g := range all {
 				for seed := range uint64(raceSeeds) {
 					c := newCluster(g.Group, noise, seed, nil)
-					c.repetitions = repetitions
+					c.space.Repetitions = repetitions
 					o.add(t, c)
 				}
 			}

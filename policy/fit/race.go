@@ -27,6 +27,10 @@ type Space struct {
 	Fresh []int
 	// Single says that a start measures one pass. Then rounds have one candidate at each size, and repeat nothing.
 	Single bool
+	// Smaller is what was measured on fewer nodes; nil: nothing. Then the fastest there are measured, and nothing else.
+	Smaller *Group
+	// Repetitions is how many starts verify; 0: one.
+	Repetitions int
 }
 
 // LeaveOut leaves out families that NCCL does not offer here.
@@ -56,6 +60,7 @@ type Plan struct {
 	Stage  Stage
 	Sizes  []uint64 // ascending, all of the space's from the first to the last
 	Passes []Pass   // none: there is nothing to measure
+	Starts int      // that measure all of it; 0: one
 }
 
 // Pass has a configuration for each size of its plan.
@@ -75,6 +80,9 @@ const (
 	// Carried is how many are measured at each size on more nodes: the fastest on the most nodes that were measured,
 	// two or more, and the same with the next fewer channels. The best count falls as ranks rise.
 	Carried = 2
+	// CarriedStarts is how many starts measure them at least. Nothing else is measured there, and what a start draws for
+	// a configuration is told from another start only.
+	CarriedStarts = 2
 	// again is how many of the fastest of each size a round repeats, so that what is chosen was measured in several
 	// starts.
 	again = 2
@@ -92,6 +100,12 @@ const (
 func (s Space) Next(g *Group) Plan {
 	if g == nil {
 		g = &Group{}
+	}
+	if s.Smaller != nil {
+		if g.IsVerified(s.Sizes) {
+			return Plan{Stage: StageOver}
+		}
+		return s.Verification(s.Smaller)
 	}
 	r := newRace(s, g)
 	if plan := r.first(); len(plan.Passes) > 0 {
@@ -144,7 +158,7 @@ func (r *race) first() Plan {
 		return ByDefault, !known
 	})
 	if byDefault != nil && r.Single {
-		return r.trimmed(Plan{StageFirst, r.Sizes, []Pass{byDefault}})
+		return r.trimmed(Plan{Stage: StageFirst, Sizes: r.Sizes, Passes: []Pass{byDefault}})
 	}
 	for _, f := range r.Families {
 		for _, which := range []func(counts []int, bytes uint64) (index int, wanted bool){
@@ -482,16 +496,16 @@ func ranked(all [][]nccl.Config, most int) (passes []Pass) {
 // smaller communicator's group it returns all that is measured on this one.
 func (s Space) Verification(g *Group) Plan {
 	r := newRace(s, g)
+	plan := Plan{Stage: StageVerify, Sizes: s.Sizes, Starts: s.Repetitions}
 	var all []Pass
 	if g.Key == s.Key {
 		all = ranked(r.contenders(Contenders), Contenders)
 	} else {
-		all = ranked(r.carried(), Carried)
+		all, plan.Starts = ranked(r.carried(), Carried), max(s.Repetitions, CarriedStarts)
 	}
 	if len(all) == 0 {
 		return Plan{Stage: StageOver}
 	}
-	plan := Plan{Stage: StageVerify, Sizes: s.Sizes}
 	once := slices.Concat([]Pass{r.everywhere(ByDefault)}, all)
 	if s.Single {
 		plan.Passes = append(once, once[0])

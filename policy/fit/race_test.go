@@ -27,8 +27,6 @@ type cluster struct {
 	tails  float64 // share of times that take 30 % longer
 	draws  float64 // what each start draws for each configuration and size, in ln(us)
 
-	repetitions int // of the verification
-
 	samples                  []bench.Sample
 	starts, verified, passes int
 	seconds                  float64
@@ -40,7 +38,7 @@ const (
 )
 
 func newCluster(truth *Group, noise float64, seed uint64, drift func(start, verified int) float64) *cluster {
-	c := &cluster{truth: truth, space: spaceOf(truth), noise: noise, drift: drift, repetitions: 1,
+	c := &cluster{truth: truth, space: spaceOf(truth), noise: noise, drift: drift,
 		random: rand.New(rand.NewPCG(seed, 21))}
 	c.space.Asked = map[Request]bool{}
 	if drift == nil {
@@ -67,15 +65,17 @@ func spaceOf(g *Group) Space {
 	return s
 }
 
-// run measures a plan: in one start, or each pass in one of its own.
+// run measures a plan: in its starts, or each pass in one of its own.
 func (c *cluster) run(plan Plan) {
+	each := len(plan.Passes)
 	if c.space.Single {
-		for k := range plan.Passes {
-			c.start(plan.Sizes, plan.Passes[k:k+1], plan.Stage == StageVerify)
-		}
-		return
+		each = 1
 	}
-	c.start(plan.Sizes, plan.Passes, plan.Stage == StageVerify)
+	for range max(1, plan.Starts) {
+		for passes := range slices.Chunk(plan.Passes, each) {
+			c.start(plan.Sizes, passes, plan.Stage == StageVerify)
+		}
+	}
 }
 
 func (c *cluster) start(sizes []uint64, passes []Pass, verify bool) {
@@ -153,9 +153,7 @@ func (c *cluster) group() *Group {
 func (c *cluster) sweep(t *testing.T) *Group {
 	t.Helper()
 	for plan := c.space.Next(nil); len(plan.Passes) > 0; plan = c.space.Next(c.group()) {
-		for range map[Stage]int{StageVerify: c.repetitions - 1}[plan.Stage] + 1 {
-			c.run(plan)
-		}
+		c.run(plan)
 		if c.starts > 2+2*len(c.space.Channels)*len(c.space.Families) {
 			t.Fatalf("the sweep does not end: %+v", plan)
 		}

@@ -20,11 +20,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 		return Batch{}, err
 	}
 	plan := space.Next(group)
-	if smaller := s.smaller(key); smaller != nil {
-		if plan = (fit.Plan{}); group == nil || !group.IsVerified(space.Sizes) {
-			plan = space.Verification(smaller)
-		}
-	} else if plan.Stage < fit.StageVerify && s.reserved(key) {
+	if plan.Stage < fit.StageVerify && s.reserved(key) {
 		if group == nil || len(group.Points) == 0 {
 			return Batch{}, errBudget
 		}
@@ -35,11 +31,10 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 		return Batch{}, nil
 	}
 	b := Batch{Kind: Measure, Channels: s.Choices.Channels}
-	repetitions := 1
 	if plan.Stage == fit.StageVerify {
-		b.Kind, repetitions = Verify, s.Repetitions
+		b.Kind = Verify
 	}
-	for range repetitions {
+	for range max(1, plan.Starts) {
 		for _, passes := range s.together(plan.Passes, space.Single, nccl.IsRCCL(s.release(key))) {
 			b.Starts = append(b.Starts, perfrun.Of(key, plan, passes, s.number(key)+len(b.Starts)))
 		}
@@ -81,6 +76,7 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	s.bound(&space, group)
 	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), set.Asked[key]
 	space.Single, space.Fresh = s.Single != "", s.fresh(key)
+	space.Smaller, space.Repetitions = s.smaller(key), s.Repetitions
 	return group, space, err
 }
 

@@ -146,8 +146,8 @@ type work struct{ starts, passes int }
 
 func (w work) plus(o work) work { return work{w.starts + o.starts, w.passes + o.passes} }
 
-// costs estimates what a start and a pass of a subject take, by its runs, else by all runs.
-func (s *Sweep) costs(key fit.Key) (start, pass time.Duration) {
+// costs estimates what a start and a pass of a subject take, by its runs, else by all runs; isKnown: some have told.
+func (s *Sweep) costs(key fit.Key) (start, pass time.Duration, isKnown bool) {
 	runs := s.journal.of(key).runs
 	if len(runs) == 0 {
 		runs = s.journal.runs
@@ -165,11 +165,11 @@ func (s *Sweep) costs(key fit.Key) (start, pass time.Duration) {
 		n, seconds, passes = n+1, seconds+r.Seconds, passes+float64(len(r.passes()))
 	}
 	if n == 0 {
-		return assumedStart + ranks, s.assumedPass()
+		return assumedStart + ranks, s.assumedPass(), false
 	}
 	inPasses = min(inPasses, seconds)
 	return time.Duration((seconds - inPasses) / n * float64(time.Second)),
-		time.Duration(inPasses / passes * float64(time.Second))
+		time.Duration(inPasses / passes * float64(time.Second)), true
 }
 
 // callsOf is how many calls nccl-tests makes for one time, by its options.
@@ -197,23 +197,34 @@ func (s *Sweep) assumedPass() (sum time.Duration) {
 
 // costOf estimates what some starts take.
 func (s *Sweep) costOf(key fit.Key, starts, passes int) time.Duration {
-	start, pass := s.costs(key)
+	start, pass, _ := s.costs(key)
 	return time.Duration(starts)*start + time.Duration(passes)*pass
+}
+
+// affords reports whether the budget reaches for one more start, by what starts have taken. The first begins in any
+// case, and ends with the budget.
+func (s *Sweep) affords(key fit.Key) bool {
+	start, pass, isKnown := s.costs(key)
+	if !isKnown {
+		start, pass = 0, 0
+	}
+	return s.Budget <= 0 || s.spent()+start+pass <= s.Budget
 }
 
 // ofVerification is the most that a subject's verification takes.
 func (s *Sweep) ofVerification(key fit.Key) work {
-	configs, w := fit.Contenders, work{1, 0}
+	configs, starts := fit.Contenders, s.Repetitions
 	if len(s.before(key)) > 0 {
-		configs = fit.Carried
+		configs, starts = fit.Carried, max(starts, fit.CarriedStarts)
 	}
-	switch w.passes = fit.Turns * (1 + configs); {
+	w := work{1, fit.Turns * (1 + configs)}
+	switch {
 	case s.Single != "":
 		w = work{configs + 2, configs + 2}
 	case nccl.IsRCCL(s.release(key)):
 		w.starts = 3
 	}
-	return work{s.Repetitions * w.starts, s.Repetitions * w.passes}
+	return work{starts * w.starts, starts * w.passes}
 }
 
 // reserved reports whether the rest of the budget is kept for the verification: the time that it takes, but at most

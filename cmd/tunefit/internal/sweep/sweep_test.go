@@ -85,32 +85,43 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// While the machine becomes faster and slower again, no row takes that for a gain.
+// While the machine becomes faster and slower again from start to start, no row takes that for a gain, and none is
+// missing, since all configurations of a start share it with the default. What varies from time to time is left to NCCL,
+// and named.
 func TestSweepWhileTheMachineDrifts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	for _, drift := range []string{"0.05", "0.2"} {
+	const variation = "left to NCCL, as the gain does not exceed the run-to-run variation: "
+	still := 0.0 // time / best without a drift
+	for _, drift := range []string{"0", "0.05", "0.2"} {
 		starts := testlib.File(t, "starts", strings.Repeat("\n", 8)) // the verification comes while times fall
 		c := newCluster(t, "FAKEPERF_STATE="+starts, "FAKEPERF_DRIFT="+drift)
-		c.done("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-512M", "--launch", playedRanks)
-		file := filepath.Join(c.dir, "policy.csv")
-		if _, err := os.Stat(file); err != nil {
-			continue // then no row is wrong
-		}
+		_, errs := c.done("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-512M", "--launch", playedRanks)
 		var judged []struct {
+			Policy struct{ Mean float64 }
 			Slower int     `json:"slower_than_default"`
 			Worst  float64 `json:"worst_vs_default"`
 		}
-		out, _ := tunefit(t, cli.ExitOK, "check", "--json", file, "--measured", measuredGrid)
+		out, _ := tunefit(t, cli.ExitOK, "check", "--json", filepath.Join(c.dir, "policy.csv"), "--measured", measuredGrid)
 		if err := json.Unmarshal([]byte(out), &judged); err != nil {
 			t.Fatal(err)
 		}
-		for _, j := range judged {
-			if j.Slower > 0 {
-				t.Errorf("drift %s: %d sizes are slower than the default, %.3f", drift, j.Slower, j.Worst)
-			}
+		if drift == "0" {
+			still = judged[0].Policy.Mean
 		}
+		if j := judged[0]; j.Slower > 0 || j.Policy.Mean > still+0.001 {
+			t.Errorf("drift %s: %.4f of the best time, %.4f without; %d sizes are slower than the default, %.3f", drift,
+				j.Policy.Mean, still, j.Slower, j.Worst)
+		}
+		if strings.Contains(errs, variation) {
+			t.Errorf("drift %s is taken for a variation of some times\n%s", drift, errs)
+		}
+	}
+	c := newCluster(t, "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"), "FAKEPERF_NOISE=0.05")
+	if _, errs := c.done("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-512M", "--launch",
+		playedRanks); !strings.Contains(errs, variation) {
+		t.Errorf("noise: it does not say %q\n%s", variation, errs)
 	}
 }
 
@@ -436,7 +447,7 @@ func TestSweepOfManyNodes(t *testing.T) {
 	for _, r := range c.runs() {
 		starts[regexp.MustCompile(`allreduce-(\d+n)`).FindStringSubmatch(r.Log)[1]]++
 	}
-	if starts["4n"] != 1 || starts["16n"] != 1 || starts["1n"] < 2 || starts["2n"] < 2 {
+	if starts["4n"] != 2 || starts["16n"] != 2 || starts["1n"] < 2 || starts["2n"] < 2 {
 		t.Errorf("starts by nodes: %v", starts)
 	}
 	if text := c.file("policy.csv"); !strings.Contains(text, ",4,32,") {
