@@ -139,6 +139,25 @@ func TestBudgetIsNotAllForTheVerification(t *testing.T) {
 	}
 }
 
+// A budget below what a start is assumed to take has one start. Later ones are begun if the budget reaches for them.
+func TestBudgetReachesForAStart(t *testing.T) {
+	for _, test := range []struct {
+		runs   int // of 6 s each
+		budget time.Duration
+		want   bool
+	}{{0, 0, true}, {0, 5 * time.Second, true}, {2, 14 * time.Second, false}, {2, 30 * time.Second, true}, {2, 0, true}} {
+		o := optionsOf(t, t.TempDir(), test.runs)
+		s, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Budget = test.budget; s.affords(o.Keys[0]) != test.want {
+			t.Errorf("after %d runs a budget of %v reaches for one more: %v", test.runs, test.budget, !test.want)
+		}
+		s.Close()
+	}
+}
+
 // What is left to run ends at nothing, whatever a subject was expected to take.
 func TestWorkLeft(t *testing.T) {
 	o := optionsOf(t, t.TempDir(), 3)

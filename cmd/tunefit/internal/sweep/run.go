@@ -110,7 +110,7 @@ func (s *Sweep) measure(ctx context.Context, r Run, left map[int][]uint64) error
 			s.cutShort[key] = true
 			return nil
 		}
-		if s.Budget > 0 && s.spent()+s.costOf(key, 1, 1) > s.Budget {
+		if !s.affords(key) {
 			return errBudget
 		}
 		if err := s.preflight(ctx); err != nil {
