@@ -34,11 +34,15 @@ for program; do
   lost=$(ldd "$path" 2>&1 | grep 'not found' | head -n 1)
   [ -z "$lost" ] || say needs "$program:" $lost
 done
+limit=$(command -v timeout) && limit="$limit 30"
 for program; do
-  case $("$program" --help 2>&1 </dev/null) in
+  command -v "$program" >/dev/null || continue
+  said=$($limit "$program" --help 2>&1 </dev/null)
+  case $said in
   *run_cycles*) say cycles -N ;;
   *stress_cycles*) say cycles -s ;;
-  *) say cycles none ;;
+  *minbytes*) say cycles none ;;
+  *) say help "$program" --help says: $(echo "$said" | head -n 1 | cut -c 1-200) ;;
   esac
 done
 same() { read -r first <"$folder/` + preflightLog + `" && [ "$first" = "$mark" ]; }
@@ -60,13 +64,15 @@ say done "$seen"`
 const preflightLog = "preflight.log"
 
 var preflightLine = regexp.MustCompile(
-	`(?m)tunefit-preflight: (\S+) (program|needs|folder|library|loads|cycles|done)(?: (.*?))?\s*$`)
+	`(?m)tunefit-preflight: (\S+) (program|needs|help|folder|library|loads|cycles|done)(?: (.*?))?\s*$`)
 
 // lacks are what the preflight finds to be missing, and what to do.
 var lacks = map[string][2]string{
 	"program": {"there is no program %s", "--perf-dir names the folder of nccl-tests' programs, as all nodes see it"},
 	"needs": {"a library is missing: %s",
 		"LD_LIBRARY_PATH has to name its folder on each node, or the programs are built anew"},
+	"help": {"a program does not print nccl-tests' options: %s",
+		"a wrapper has to hand its arguments to the program of nccl-tests"},
 	"folder": {"the sweep's folder %s is not the one that tunefit writes to",
 		"-o has to name a folder that all nodes see"},
 	"library": {"there is no tuner library %s", "--plugin names it, in a folder that all nodes see"},

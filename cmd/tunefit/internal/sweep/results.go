@@ -61,6 +61,9 @@ func (s *Sweep) sort(r *Run) {
 		m := &r.found.Samples[i]
 		if len(passes) == 1 && r.of.Tuned() && r.kind != Prove && r.at(passes[0], m.Bytes) == fit.ByDefault {
 			m.Selection = bench.SelectionDefault
+			untuned := setupOf(m)
+			untuned.Tuner = "" // else sweep.csv says that it decided
+			m.Setup = &untuned
 		}
 	}
 	r.found.Samples = slices.DeleteFunc(r.found.Samples, func(m bench.Sample) bool {

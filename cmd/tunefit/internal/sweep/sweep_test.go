@@ -381,6 +381,35 @@ func TestSweepIsExtended(t *testing.T) {
 	}
 }
 
+// nccl-tests that cannot repeat their sizes measure one configuration a start, and all that is measured counts.
+func TestSweepOfOldPrograms(t *testing.T) {
+	c := newCluster(t, "FAKEPERF_FAIL=no-cycles")
+	out, errs := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-4M", "--algos", "ring", "--protos",
+		"ll,simple", "--channels", "4,32")
+	if !strings.Contains(errs, "; each measures one configuration at a size, since nccl-tests cannot repeat its sizes (-N") ||
+		!regexp.MustCompile(`measurements: \d+ used, \d+ not needed, 0 refused`).MatchString(out) {
+		t.Errorf("it says\n%s%s", out, errs)
+	}
+	if text := c.file("policy.csv"); !strings.Contains(text, "\nallreduce,") {
+		t.Errorf("the policy is\n%s", text)
+	}
+}
+
+// A wrapper that does not hand on what it is asked cannot run what is planned.
+func TestSweepOfAWrapper(t *testing.T) {
+	c := newCluster(t)
+	script := "#!/bin/sh\nexec " + c.perf + "/all_reduce_perf -b 1K -e 2K -f 2 -g 8\n"
+	c.perf = t.TempDir()
+	if err := os.WriteFile(filepath.Join(c.perf, "all_reduce_perf"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8")
+	if code != cli.ExitFailed || len(c.runs()) > 0 || !regexp.MustCompile(`nothing was run: on \S+ a program does not print `+
+		`nccl-tests' options: \S+/all_reduce_perf --help says: # .*\(a wrapper has to hand its arguments to `).MatchString(errs) {
+		t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
+	}
+}
+
 // Where nothing runs it ends soon, and says why.
 func TestSweepWithoutADefault(t *testing.T) {
 	c := newCluster(t, "FAKEPERF_FAIL=crash")
