@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -19,11 +20,12 @@ import (
 const (
 	mostFactors  = 12
 	mostArms     = 9
-	firstCells   = 3    // of them, besides NCCL's choice
-	coveredTime  = 0.95 // of what NCCL predicts for a step's calls
-	worthTrying  = 2    // times the least cost that NCCL predicts
-	mostShapes   = 4096 // that are looked at: ever new sizes are no steps
-	sizesInRange = 8    // the largest size of a kind of calls is at most so many times the smallest
+	firstCells   = 3     // of them, besides NCCL's choice
+	coveredTime  = 0.95  // of what NCCL predicts for a step's calls
+	worthTrying  = 2     // times the least cost that NCCL predicts
+	cannotMatter = 0.002 // of a step, for all calls of a kind
+	mostShapes   = 4096  // that are looked at: ever new sizes are no steps
+	sizesInRange = 8     // the largest size of a kind of calls is at most so many times the smallest
 )
 
 // fewerChannels are the channel counts that are tried for NCCL's own choice. NCCL uses no more than the communicator
@@ -102,10 +104,10 @@ type kind struct {
 
 func (k kind) predicted() float64 { return float64(k.micros[k.choice.Algo][k.choice.Proto]) }
 
-// factors returns what to try where a step has so many of each call, those of the most time first, and what is left
-// out.
-func (s *shapes) factors(calls map[uint64]int, tried func(nccl.Coll, nccl.Range) bool) (all []trial.Factor,
-	left []string) {
+// factors returns what to try where a step has so many of each call and takes so long, those of the most time first,
+// and what is left out.
+func (s *shapes) factors(calls map[uint64]int, step time.Duration, tried func(nccl.Coll, nccl.Range) bool) (
+	all []trial.Factor, left []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kinds, left := s.kinds(calls, tried)
@@ -115,6 +117,11 @@ func (s *shapes) factors(calls map[uint64]int, tried func(nccl.Coll, nccl.Range)
 	}
 	for _, k := range kinds {
 		if covered >= coveredTime*total || len(all) == mostFactors {
+			break
+		}
+		if k.predicted() < cannotMatter*float64(step.Microseconds()) {
+			left = append(left, fmt.Sprintf("%s %s, and what takes less: NCCL predicts below %g %% of a step", k.Coll,
+				k.Range, 100*cannotMatter))
 			break
 		}
 		covered += k.predicted()

@@ -21,12 +21,13 @@ import (
 type watched struct {
 	*shapes
 	calls map[uint64]int
+	step  time.Duration
 }
 
 func watch(unchecked ...nccl.Coll) watched {
 	return watched{&shapes{base: "base", all: map[uint64]*shape{}, checked: func(c nccl.Coll, a nccl.Algo) bool {
 		return nccl.ChannelsAreChecked(c, a, 1, len(unchecked) > 0)
-	}}, map[uint64]int{}}
+	}}, map[uint64]int{}, 0}
 }
 
 // call adds n calls of a step with a table of tree and ring: LL, LL128, Simple each.
@@ -41,7 +42,7 @@ func (w watched) call(coll nccl.Coll, bytes uint64, pipeOps, n, rule int, micros
 }
 
 func (w watched) tried(settled ...nccl.Range) (all, left []string) {
-	factors, left := w.factors(w.calls, func(_ nccl.Coll, r nccl.Range) bool {
+	factors, left := w.factors(w.calls, w.step, func(_ nccl.Coll, r nccl.Range) bool {
 		return len(settled) > 0 && settled[0].Min <= r.Min && r.Max <= settled[0].Max
 	})
 	for _, f := range factors {
@@ -101,6 +102,20 @@ func TestFactorsLeftOut(t *testing.T) {
 		"2 calls of a step: calls in groups, which NCCL decides together",
 		"3 calls of a step: calls that an earlier job has tried",
 		"4 calls of a step: calls of which NCCL's default is not known, or not always the same")
+}
+
+// What cannot matter to a step is not tried.
+func TestFactorsThatCannotMatter(t *testing.T) {
+	w := watch()
+	w.call(nccl.CollAllReduce, 64<<20, 1, 10, -1, -1, -1, -1, -1, 400, 300)
+	w.call(nccl.CollAllGather, 4<<20, 1, 10, -1, -1, -1, -1, -1, 80, 70)
+	w.call(nccl.CollReduceScatter, 1<<20, 1, 10, -1, -1, -1, -1, -1, 40, 30)
+	for step, want := range map[time.Duration]int{time.Millisecond: 3, 200 * time.Millisecond: 2, time.Second: 1, time.Hour: 0} {
+		w.step = step
+		if all, left := w.tried(); len(all) != want || (len(left) == 1) != (want < 3) {
+			t.Errorf("a step takes %v: %v are tried, left out: %v", step, all, left)
+		}
+	}
 }
 
 func arm(config string) trial.Arm {

@@ -71,7 +71,9 @@ func (l *learning) subject(log telemetry.Log, budget float64, base *policyfile.V
 	}
 	return &trial.Subject{
 		Evidence: evidence, Budget: budget, Earlier: earlier,
-		Choose: func(step map[uint64]int) ([]trial.Factor, []string) { return calls.factors(step, proven) },
+		Choose: func(of map[uint64]int, step time.Duration) ([]trial.Factor, []string) {
+			return calls.factors(of, step, proven)
+		},
 		With: func(factors []trial.Factor, arms []int) (trial.Variant, error) {
 			return l.with(base, factors, arms)
 		},

@@ -47,7 +47,8 @@ const (
 	fewest      = 3     // blocks of an arm: with less, it is neither dropped nor left out of what may be gained
 	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
-	notWorth    = 0.005 // of a step: what ends the experiment if no more is expected of open arms
+	notWorth    = 0.005 // of a step: what ends the experiment if no more is expected of open arms,
+	littleMore  = 0.15  // or of what the leaders gain
 	bad         = 0.05  // of a step: a block that is surely so much slower than NCCL's choice is left at once
 	sure        = 4     // standard errors by which that is sure, or that a side of a comparison is slower
 	mostBlocks  = 2000
@@ -273,7 +274,7 @@ func (e *experiment) over() string {
 	case e.tooEarly():
 	case !open:
 		return "all are settled"
-	case e.gainable() < notWorth:
+	case e.gainable() < max(notWorth, littleMore*(1-e.factor(e.leaders()))):
 		return "little is left to gain"
 	case e.resting && slices.Max(e.leaders()) == 0:
 		return "the budget is spent"

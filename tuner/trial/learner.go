@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
@@ -15,8 +16,9 @@ type Subject struct {
 	Budget   float64    // the share of step time that trying may cost
 	Earlier  []Evidence // of earlier jobs, the latest first
 
-	// Choose says what to try where a step has so many of each call (agree.HashCall). left names what is not tried.
-	Choose func(calls map[uint64]int) (factors []Factor, left []string)
+	// Choose says what to try where a step has so many of each call (agree.HashCall), and takes so long. left names what
+	// is not tried.
+	Choose func(calls map[uint64]int, step time.Duration) (factors []Factor, left []string)
 	// With returns what was in force with an arm of each factor.
 	With func(factors []Factor, arms []int) (Variant, error)
 	// Save keeps what is known by now.
@@ -33,7 +35,7 @@ func (s *scheduler) startLearning(base Variant) {
 // choose begins to try what the steps found last call.
 func (s *scheduler) choose(ctx context.Context) {
 	e := s.all
-	e.Factors, e.LeftOut = s.Learn.Choose(s.steps.counts)
+	e.Factors, e.LeftOut = s.Learn.Choose(s.steps.counts, s.steps.took)
 	e.StepCalls, e.StepSeconds = s.steps.period, s.steps.took.Seconds()
 	for _, reason := range e.LeftOut {
 		s.Log.Infof("not tried: %s", reason)

@@ -25,7 +25,7 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 	j := &learningJob{playedJob: play(t, false, false, ""), dice: rand.New(rand.NewPCG(1, 4))}
 	base := j.versions[""]
 	j.s.Learn = &Subject{Evidence: Evidence{Key: "c"}, Budget: 0.01, Earlier: earlier,
-		Choose: func(calls map[uint64]int) (factors []Factor, left []string) {
+		Choose: func(calls map[uint64]int, _ time.Duration) (factors []Factor, left []string) {
 			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" {
 				t.Errorf("a step has calls %v", calls)
 			}
@@ -262,9 +262,9 @@ func TestLearnLeavesBadBlocks(t *testing.T) {
 func TestLearnAfterALongEvaluation(t *testing.T) {
 	j := learn(t, learningEffects)
 	choose := j.s.Learn.Choose
-	j.s.Learn.Choose = func(calls map[uint64]int) ([]Factor, []string) {
+	j.s.Learn.Choose = func(calls map[uint64]int, step time.Duration) ([]Factor, []string) {
 		if calls[7] == 0 {
-			return choose(calls)
+			return choose(calls, step)
 		}
 		return []Factor{{Coll: nccl.CollAllGather, Arms: []Arm{{}, {Config: nccl.Config{Channels: 1}}}}}, nil
 	}

@@ -11,7 +11,7 @@ type steps struct {
 	took   time.Duration  // the median of steps, as the period was found,
 	noise  float64        // and by how much they vary: the standard deviation of the logarithm
 	kind   uint64         // equal for steps of the same calls, wherever they begin and however many periods they have
-	unlike int            // 2 for each step that did not take about as long as that, less 1 for each that did
+	unlike int            // steps in a row that did not take about as long as that
 	counts map[uint64]int // of the calls in a step, by their hashes
 
 	last    Stamp
@@ -60,18 +60,17 @@ func (s *steps) add(stamp Stamp) (done step, ok bool) {
 		return step{}, false
 	}
 	done = step{last.Call, stamp.Call, at(last), time.Duration(stamp.Nanos - last.Nanos)}
-	if s.unlike += 2; float64(done.took) < alike*float64(s.took) && alike*float64(done.took) > float64(s.took) {
-		s.unlike = max(0, s.unlike-3)
+	if s.unlike++; float64(done.took) < alike*float64(s.took) && alike*float64(done.took) > float64(s.took) {
+		s.unlike = 0
 	}
-	if s.unlike >= 2*wrongSteps {
+	if s.unlike == wrongSteps {
 		*s = steps{} // it was found while something was in the way, or the job has become another
 		return step{}, false
 	}
 	return done, true
 }
 
-// wrongSteps is how many steps in a row of another time than that of the step found show that it was found wrong. It is
-// four times as many where every other one is.
+// wrongSteps is how many steps in a row of another time than that of the step found show that it was found wrong.
 const wrongSteps = 16
 
 // times is a multiple of a duration.

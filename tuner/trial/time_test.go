@@ -13,11 +13,11 @@ func TestStepsOfAnotherPeriod(t *testing.T) {
 	for _, first := range []uint64{5, 10} { // calls
 		j := learn(t, [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006}, {0, -0.006}})
 		choose := j.s.Learn.Choose
-		j.s.Learn.Choose = func(calls map[uint64]int) ([]Factor, []string) {
+		j.s.Learn.Choose = func(calls map[uint64]int, step time.Duration) ([]Factor, []string) {
 			for hash := range calls {
 				calls[hash] /= int(first / 5)
 			}
-			return choose(calls)
+			return choose(calls, step)
 		}
 		even, alternates := j.took, first == 10
 		j.took = func(v *playedVersion) time.Duration {
