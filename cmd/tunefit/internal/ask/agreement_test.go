@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -141,7 +140,7 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		a, err := NewAsker(ncclchoice.Flags{Env: testkit.Env, NCCL: release.String()}, d)
+		a, err := NewAsker(Flags{Env: testkit.Env, NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +211,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 		if err := errors.Join(os.WriteFile(rowsFile, []byte(text), 0o644), decideBy(plugin, d)); err != nil {
 			t.Fatal(err)
 		}
-		a, err := NewAsker(ncclchoice.Flags{Env: testkit.Env, NCCL: release.String()}, d)
+		a, err := NewAsker(Flags{Env: testkit.Env, NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

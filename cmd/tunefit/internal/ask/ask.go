@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -30,13 +29,13 @@ import (
 
 // Asker asks what policies and models decide in one release of NCCL.
 type Asker struct {
-	ABI       int               // version of the tuner ABI that the release uses
-	Costs     *ncclchoice.Model // NCCL's estimates
-	Notes     []string          // what the library would warn of
-	Offers    *Offers           // replaces what NCCL's estimates offer; nil: nothing does
-	Files     Files             // all that may be asked
-	CommName  string            // what all communicators are called; "": nothing
-	from      ncclchoice.Flags
+	ABI       int        // version of the tuner ABI that the release uses
+	Costs     *Estimates // NCCL's estimates
+	Notes     []string   // what the library would warn of
+	Offers    *Offers    // replaces what NCCL's estimates offer; nil: nothing does
+	Files     Files      // all that may be asked
+	CommName  string     // what all communicators are called; "": nothing
+	from      Flags
 	engines   map[Decider]*policy.Engine
 	sheets    map[Decider]*policy.Sheet // the policies' texts
 	views     map[viewKey]*policy.EngineView
@@ -51,7 +50,7 @@ type viewKey struct {
 }
 
 // NewAsker reads the files of all deciders that may be asked.
-func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
+func NewAsker(from Flags, by ...Decider) (*Asker, error) {
 	a := &Asker{engines: map[Decider]*policy.Engine{}, sheets: map[Decider]*policy.Sheet{},
 		views: map[viewKey]*policy.EngineView{}, rccl: map[Decider]string{}}
 	if from.Topo == "" {
@@ -123,7 +122,7 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 }
 
 // measured notes the releases that a file of a decider was measured with.
-func (a *Asker) measured(from *ncclchoice.Flags, d Decider, file, with string) {
+func (a *Asker) measured(from *Flags, d Decider, file, with string) {
 	if nccl.IsRCCL(with) {
 		a.rccl[d] = with
 	}
@@ -162,7 +161,7 @@ func MeasuredMachine(file string, getenv func(string) string) (m *model.Machine,
 }
 
 // findMachine returns the machine of --topo, else this one.
-func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
+func findMachine(from *Flags) (here *model.Machine, err error) {
 	if from.Topo == "" {
 		here, _, err = policyfile.FindMachine(func(name string) string {
 			if name == tuner.EnvFilesTrust {
@@ -176,7 +175,7 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 }
 
 // ReadMachine reads a topology file as the library sees that machine.
-func ReadMachine(env ncclchoice.Env, name string) (*model.Machine, error) {
+func ReadMachine(env cli.Env, name string) (*model.Machine, error) {
 	doc, err := env.ReadTopology(name)
 	if err != nil {
 		return nil, err
@@ -300,7 +299,7 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 		return x, err
 	}
 	x = Explained{Files: d, Sheet: a.Sheet(d), Outcome: answers[0], Engine: a.engines[d],
-		Source: cmp.Or(answers[0].CostModel, a.Costs.Source())}
+		Source: cmp.Or(answers[0].CostModel, a.Costs.source())}
 	if x.Costs, err = a.Costs.Of(q.Comm.Comm); err != nil {
 		return x, err
 	}
@@ -574,8 +573,8 @@ const (
 // withoutTuner fills in NCCL's choice, and the table that NCCL gives to a tuner. The choice is the measured one, if the
 // model has it, else the one that NCCL's estimates give.
 func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
-	o := Outcome{Question: q, Known: estimated, table: a.table(costs, q, nccl.NoCell), CostModel: a.Costs.Source()}
-	if by, ok := a.Costs.StandIn(q.Comm.Comm); ok && (a.Offers == nil || len(a.Offers.Micros) == 0) {
+	o := Outcome{Question: q, Known: estimated, table: a.table(costs, q, nccl.NoCell), CostModel: a.Costs.source()}
+	if by := costs.Comm; by != q.Comm.Comm && (a.Offers == nil || len(a.Offers.Micros) == 0) {
 		o.Known, o.CostModel = NotKnown, fmt.Sprintf("%s, of %s", o.CostModel, by)
 	}
 	estimate := choose(costs, o.table, q.Bytes)
@@ -620,7 +619,7 @@ func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat 
 func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
 	cli.Notes(w, a.Costs.Notes...)
 	for _, c := range shown {
-		a.Costs.NoteStandIn(w, c.Comm)
+		a.Costs.noteStandIn(w, c.Comm)
 	}
 	if !a.estimates {
 		return
@@ -629,11 +628,11 @@ func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
 	if a.Files.model != nil {
 		where = ", where it was not measured,"
 	}
-	doubt := a.from.Doubt()
+	doubt := a.from.doubt()
 	if doubt != "" {
 		doubt += " (--topo FILE names yours, --model FILE what was measured on it)"
 	}
-	fmt.Fprintf(w, "note: NCCL's default%s is taken from %s%s\n", where, a.Costs.Source(), doubt)
+	fmt.Fprintf(w, "note: NCCL's default%s is taken from %s%s\n", where, a.Costs.source(), doubt)
 }
 
 // Offers says which cells NCCL has for the calls.

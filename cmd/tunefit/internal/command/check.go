@@ -15,7 +15,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -26,8 +25,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-func checkCommand(env ncclchoice.Env) *cobra.Command {
-	from := ncclchoice.Flags{Env: env}
+func checkCommand(env cli.Env) *cobra.Command {
+	from := ask.Flags{Env: env}
 	var o checkOptions
 	cmd := &cobra.Command{
 		Use:   "check POLICY.csv [MODEL.json]",
@@ -134,7 +133,7 @@ func onlyWith(cmd *cobra.Command, flag string, others ...string) (err error) {
 	return err
 }
 
-func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (found bool, err error) {
+func (o *checkOptions) run(cmd *cobra.Command, from ask.Flags, args []string) (found bool, err error) {
 	file := args[0]
 	text, err := from.Decider(file, cli.KindPolicy)
 	if err != nil {
@@ -143,7 +142,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	_, newest, _ := nccl.MeasuredWith(nccl.ReadRemarks(text).Measured)
 	opt := lint.Options{NCCL: newest, Invariant: o.invariant}
 	if from.NCCL != "" {
-		if opt.NCCL, _, err = from.WhichNCCL(from.NCCL); err != nil {
+		if opt.NCCL, _, err = ask.WhichNCCL(&from.Env, from.NCCL); err != nil {
 			return false, err
 		}
 	}
@@ -241,7 +240,7 @@ func writeLintRules(w io.Writer) {
 }
 
 // runTests runs the tests of a policy or a model. It reads all files before it runs any.
-func (o *checkOptions) runTests(cmd *cobra.Command, from ncclchoice.Flags, file string) (failed bool, err error) {
+func (o *checkOptions) runTests(cmd *cobra.Command, from ask.Flags, file string) (failed bool, err error) {
 	kind, err := from.Kind(file)
 	if err != nil {
 		return false, err

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -25,7 +26,7 @@ func Main() {
 	}
 	// A closed pipe ends no command, see cli.Output. Child processes would inherit an ignored signal, so it is caught.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	os.Exit(Run(ncclchoice.NewEnv(os.Stdin), os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(Run(newEnv(os.Stdin), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // removedCommands are commands of earlier releases, and what has taken their place. A directory named merge is ./merge
@@ -41,8 +42,13 @@ var removedCommands = map[string]string{
 		"at the end",
 }
 
+// newEnv is the environment of a run of tunefit.
+func newEnv(stdin io.Reader) cli.Env {
+	return cli.Env{Inputs: cli.NewInputs(stdin), Installed: localenv.InstalledNCCL, Tune: channels.Tune}
+}
+
 // Run runs a command line where env says, and returns the exit code.
-func Run(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
+func Run(env cli.Env, args []string, stdout, stderr io.Writer) int {
 	line := strings.TrimPrefix(strings.Join(args, " "), "help ") + " "
 	for name, now := range removedCommands {
 		if strings.HasPrefix(line, name+" ") {
@@ -61,9 +67,9 @@ func Run(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 }
 
 // Root returns the commands, for their manual.
-func Root() *cobra.Command { return commands(ncclchoice.NewEnv(nil)) }
+func Root() *cobra.Command { return commands(newEnv(nil)) }
 
-func commands(env ncclchoice.Env) *cobra.Command {
+func commands(env cli.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use: "tunefit",
 		Short: "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine " +

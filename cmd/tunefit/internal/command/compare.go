@@ -17,7 +17,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -36,7 +35,7 @@ type compareFlags struct {
 	force     bool
 }
 
-func compareCommand(env ncclchoice.Env) *cobra.Command {
+func compareCommand(env cli.Env) *cobra.Command {
 	f := compareFlags{in: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER... | compare DIR",

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
@@ -18,7 +17,7 @@ import (
 func completed(t *testing.T, line ...string) []string {
 	t.Helper()
 	var out strings.Builder
-	if code := Run(ncclchoice.NewEnv(nil), append([]string{cobra.ShellCompNoDescRequestCmd}, line...), &out,
+	if code := Run(newEnv(nil), append([]string{cobra.ShellCompNoDescRequestCmd}, line...), &out,
 		io.Discard); code != cli.ExitOK {
 		t.Errorf("%q: exit code %d", line, code)
 	}

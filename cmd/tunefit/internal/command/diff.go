@@ -9,12 +9,11 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-func diffCommand(env ncclchoice.Env) *cobra.Command {
-	c := comparison{differences: []difference{}, queryGrid: queryGrid{from: ncclchoice.Flags{Env: env}}}
+func diffCommand(env cli.Env) *cobra.Command {
+	c := comparison{differences: []difference{}, queryGrid: queryGrid{from: ask.Flags{Env: env}}}
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -17,7 +17,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -26,8 +25,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-func explainCommand(env ncclchoice.Env) *cobra.Command {
-	f := explainFlags{from: ncclchoice.Flags{Env: env}}
+func explainCommand(env cli.Env) *cobra.Command {
+	f := explainFlags{from: ask.Flags{Env: env}}
 	cmd := &cobra.Command{
 		Use:   "explain COLLECTIVE SIZE --comm NODESxRANKS_PER_NODE",
 		Short: "Show how one decision is made: rows, conditions, model, NCCL",
@@ -94,7 +93,7 @@ type explainFlags struct {
 	comm      string
 	call      ask.Question
 	all, json bool
-	from      ncclchoice.Flags
+	from      ask.Flags
 }
 
 // decider is the files named, else those of the job's environment.

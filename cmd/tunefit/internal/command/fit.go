@@ -17,7 +17,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -28,7 +27,7 @@ import (
 )
 
 type fitFlags struct {
-	env      ncclchoice.Env
+	env      cli.Env
 	model    string
 	csv      string
 	force    bool
@@ -43,7 +42,7 @@ type fitFlags struct {
 	found    string // topology file of the measured machine, where topo names none; "": not known
 }
 
-func fitCommand(env ncclchoice.Env) *cobra.Command {
+func fitCommand(env cli.Env) *cobra.Command {
 	f := fitFlags{env: env}
 	cmd := &cobra.Command{
 		Use:   "fit SWEEP...",
@@ -697,15 +696,15 @@ type tuningFunc func(comm nccl.Comm, with string) *tuning.Tuning
 
 // tuningOn tells the estimates on the machine of a topology file. They are not known for RCCL, nor for communicators of
 // other nodes.
-func tuningOn(env ncclchoice.Env, file string) tuningFunc {
-	machines := map[nccl.Version]*ncclchoice.Model{}
+func tuningOn(env cli.Env, file string) tuningFunc {
+	machines := map[nccl.Version]*ask.Estimates{}
 	return func(comm nccl.Comm, with string) *tuning.Tuning {
 		_, release, ok := nccl.MeasuredWith(with)
 		if with != "" && !ok {
 			return nil
 		}
 		if _, seen := machines[release]; !seen {
-			from := ncclchoice.Flags{Env: env, Topo: file}
+			from := ask.Flags{Env: env, Topo: file}
 			if ok {
 				from.NCCL = release.String()
 			}

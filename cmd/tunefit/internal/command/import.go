@@ -14,7 +14,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -62,7 +61,7 @@ type rejectedJSON struct {
 	Reason string `json:"reason"`
 }
 
-func importCommand(env ncclchoice.Env) *cobra.Command {
+func importCommand(env cli.Env) *cobra.Command {
 	f := importFlags{in: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -66,7 +65,7 @@ and it is 0.`,
 	return cmd
 }
 
-func pushCommand(env ncclchoice.Env) *cobra.Command {
+func pushCommand(env cli.Env) *cobra.Command {
 	f := livejobs.Push{Inputs: env.Inputs, Installed: env.Installed}
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",

@@ -13,7 +13,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -26,11 +25,11 @@ type profileFlags struct {
 	by     ask.Decider
 	steps  int
 	asJSON bool
-	from   ncclchoice.Flags
+	from   ask.Flags
 }
 
-func profileCommand(env ncclchoice.Env) *cobra.Command {
-	f := profileFlags{from: ncclchoice.Flags{Env: env}}
+func profileCommand(env cli.Env) *cobra.Command {
+	f := profileFlags{from: ask.Flags{Env: env}}
 	cmd := &cobra.Command{
 		Use:   "profile FILE|DIRECTORY...",
 		Short: "Print what a job does with NCCL, and what a policy would make of it",
@@ -141,19 +140,14 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	}
 	v.by = f.by
 	var shown []policy.Comm
-	comms := map[nccl.Comm]policy.Comm{}
 	for _, g := range v.bins {
-		if g.Nodes == 0 {
-			continue
-		}
-		c, ok := comms[g.Comm]
-		if !ok {
-			c = a.Comm(g.Comm)
-			comms[g.Comm], shown = c, append(shown, c)
-		}
 		for _, e := range g.Entries {
-			if e.DecidedBy == profile.ByNoTuner {
+			if g.Nodes == 0 || e.DecidedBy == profile.ByNoTuner {
 				continue
+			}
+			c := a.Comm(g.Comm)
+			if !slices.Contains(shown, c) {
+				shown = append(shown, c)
 			}
 			answers, err := a.Ask(f.by, ask.Question{Call: e.Call, Comm: c, PipeOps: 1}, e.Bytes)
 			if err != nil {

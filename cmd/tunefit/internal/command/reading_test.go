@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 )
 
 // terminal returns a terminal, and a function that closes it and returns what it was to show.
@@ -59,7 +57,7 @@ func TestReadingShowsProgress(t *testing.T) {
 	for _, command := range []string{"import", "import --default", "profile"} {
 		args := append(strings.Fields(command), dir)
 		tty, end := terminal(t)
-		Run(ncclchoice.NewEnv(nil), args, io.Discard, tty)
+		Run(newEnv(nil), args, io.Discard, tty)
 		shown := end()
 		if !line.MatchString(shown) {
 			t.Errorf("%v shows no progress: %q", args, shown)
@@ -69,7 +67,7 @@ func TestReadingShowsProgress(t *testing.T) {
 			t.Errorf("%v leaves the line behind: %q", args, shown)
 		}
 		var file bytes.Buffer
-		Run(ncclchoice.NewEnv(nil), args, io.Discard, &file)
+		Run(newEnv(nil), args, io.Discard, &file)
 		if strings.Contains(file.String(), "\x1b") || strings.Contains(file.String(), " of 3 ") {
 			t.Errorf("%v writes its progress into a file: %q", args, file.String())
 		}

@@ -14,14 +14,13 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-func showCommand(env ncclchoice.Env) *cobra.Command {
-	t := decisionTable{queryGrid: queryGrid{from: ncclchoice.Flags{Env: env}}}
+func showCommand(env cli.Env) *cobra.Command {
+	t := decisionTable{queryGrid: queryGrid{from: ask.Flags{Env: env}}}
 	var call ask.Question
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -228,7 +227,7 @@ func gains(of []ask.Outcome) string {
 // queryGrid asks about collectives, communicators and sizes, as show and diff do. Use open, then each.
 type queryGrid struct {
 	grid  cli.CallFlags
-	from  ncclchoice.Flags
+	from  ask.Flags
 	asked *ask.Asker
 
 	colls  []nccl.Coll
@@ -253,7 +252,7 @@ func checkCall(call ask.Question) error {
 }
 
 // commsOf names the communicators that policies name and that models were measured on; none if a file cannot be read.
-func commsOf(from ncclchoice.Flags, by ...ask.Decider) []string {
+func commsOf(from ask.Flags, by ...ask.Decider) []string {
 	asked, err := ask.NewAsker(from, by...)
 	if err != nil {
 		return nil

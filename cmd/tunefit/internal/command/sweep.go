@@ -23,7 +23,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -73,8 +72,8 @@ type sweepJSON struct {
 	NotMeasured []string          `json:"not_measured"` // and their reasons are in the journal
 }
 
-func sweepCommand(env ncclchoice.Env) *cobra.Command {
-	f := sweepFlags{choices: perfrun.Choices{Topology: ncclchoice.Flags{Env: env}}}
+func sweepCommand(env cli.Env) *cobra.Command {
+	f := sweepFlags{choices: perfrun.Choices{Topology: ask.Flags{Env: env}}}
 	cmd := &cobra.Command{
 		Use:   "sweep [PLAN.yaml] -o DIRECTORY",
 		Short: "Measure a cluster with nccl-tests, and make a policy of it",

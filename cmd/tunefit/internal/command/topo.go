@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -22,7 +22,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-func topoCommand(env ncclchoice.Env) *cobra.Command {
+func topoCommand(env cli.Env) *cobra.Command {
 	var dump bool
 	cmd := topoView(env, &cobra.Command{
 		Use:   "topo [SYSTEM.xml]",
@@ -65,7 +65,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 	return cmd
 }
 
-func topoLinksCommand(env ncclchoice.Env) *cobra.Command {
+func topoLinksCommand(env cli.Env) *cobra.Command {
 	return topoView(env, &cobra.Command{
 		Use:   "links [SYSTEM.xml]",
 		Short: "Print what each pair uses: P2P, shared memory, network, GPUDirect RDMA",
@@ -85,7 +85,7 @@ NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 	}, writeLinks)
 }
 
-func topoGraphsCommand(env ncclchoice.Env) *cobra.Command {
+func topoGraphsCommand(env cli.Env) *cobra.Command {
 	return topoView(env, &cobra.Command{
 		Use:   "graphs [SYSTEM.xml]",
 		Short: "Print the channels that NCCL would find",
@@ -102,7 +102,7 @@ this system alone and as one of several alike.`,
 		}, writeGraphs)
 }
 
-func topoTuningCommand(env ncclchoice.Env) *cobra.Command {
+func topoTuningCommand(env cli.Env) *cobra.Command {
 	var nodes []int
 	var collNet bool
 	cmd := topoView(env, &cobra.Command{
@@ -114,7 +114,7 @@ them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
   tunefit topo tuning configs/topo/dgx-h100.xml --json`,
 	}, "print JSON", func(cmd *cobra.Command, args []string, as nccl.Version) (*tuning.Set, error) {
-		cli.Notes(cmd.ErrOrStderr(), ncclchoice.UncountedVariables()...)
+		cli.Notes(cmd.ErrOrStderr(), ask.UncountedVariables()...)
 		if err := checkHosts(nodes); err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
 		if err != nil {
 			return nil, err
 		}
-		opt, err := ncclchoice.TuneOptions(as)
+		opt, err := ask.TuneOptions(as)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func checkHosts(nodes []int) error {
 
 // topoView completes a command that prints a report on a topology, as a release of NCCL sees it: as tables or, with
 // --json, as it is.
-func topoView[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string,
+func topoView[R any](env cli.Env, cmd *cobra.Command, asJSON string,
 	report func(*cobra.Command, []string, nccl.Version) (R, error), tables func(io.Writer, R)) *cobra.Command {
 	release := topoRelease(env, cmd)
 	program := cmd.Flags().Bool("json", false, asJSON)
@@ -174,10 +174,10 @@ func topoView[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string,
 }
 
 // topoRelease adds --nccl to a command. The function returned tells the release, and prints notes on it.
-func topoRelease(env ncclchoice.Env, cmd *cobra.Command) func() (nccl.Version, error) {
-	named := cmd.Flags().String("nccl", "", ncclchoice.InstalledUsage)
+func topoRelease(env cli.Env, cmd *cobra.Command) func() (nccl.Version, error) {
+	named := cmd.Flags().String("nccl", "", ask.InstalledUsage)
 	return func() (nccl.Version, error) {
-		version, notes, err := env.WhichNCCL(*named)
+		version, notes, err := ask.WhichNCCL(&env, *named)
 		cli.Notes(cmd.ErrOrStderr(), notes...)
 		return version, err
 	}
@@ -194,7 +194,7 @@ type topoMachine struct {
 const machineRoot = "/"
 
 // document reads the file named, or finds the machine's topology.
-func document(env ncclchoice.Env, args []string) (*topo.Document, detect.Source, error) {
+func document(env cli.Env, args []string) (*topo.Document, detect.Source, error) {
 	if len(args) > 0 {
 		doc, err := env.ReadTopology(args[0])
 		return doc, detect.Source{File: args[0]}, err
@@ -206,7 +206,7 @@ func document(env ncclchoice.Env, args []string) (*topo.Document, detect.Source,
 	return doc, source, err
 }
 
-func openMachine(env ncclchoice.Env, args []string, as nccl.Version, notes io.Writer) (*topoMachine, error) {
+func openMachine(env cli.Env, args []string, as nccl.Version, notes io.Writer) (*topoMachine, error) {
 	doc, source, err := document(env, args)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func openMachine(env ncclchoice.Env, args []string, as nccl.Version, notes io.Wr
 	for _, gpu := range doc.FewerNVLinks() {
 		fmt.Fprintf(notes, "warning: %s\n", gpu)
 	}
-	sys, err := topo.Build(doc, ncclchoice.Settings(as))
+	sys, err := topo.Build(doc, ask.Settings(as))
 	if err != nil {
 		return nil, err
 	}
@@ -463,7 +463,7 @@ var communicators = []struct {
 func findGraphs(doc *topo.Document, as nccl.Version) (map[string]*channels.Found, error) {
 	all := map[string]*channels.Found{}
 	for _, c := range communicators {
-		opt := channels.TuneOptions{Settings: ncclchoice.Settings(as), CollNet: c.collNet}
+		opt := channels.TuneOptions{Settings: ask.Settings(as), CollNet: c.collNet}
 		found, err := channels.Search(doc, opt, c.hosts)
 		if err != nil {
 			return nil, err
@@ -541,7 +541,7 @@ func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[nccl.Cell]string {
 	return text
 }
 
-func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
+func topoExplainCommand(env cli.Env) *cobra.Command {
 	var file string
 	var release func() (nccl.Version, error)
 	cmd := &cobra.Command{

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -23,10 +23,10 @@ type Choices struct {
 	Protos   []string
 	Channels []int
 	Skip     []string
-	Topology ncclchoice.Flags
+	Topology ask.Flags
 
 	isNamed func(flag string) bool
-	machine *ncclchoice.Model // nil: not known
+	machine *ask.Estimates // nil: not known
 	failed  []nccl.Config
 }
 
@@ -49,7 +49,7 @@ func (c *Choices) Register(cmd *cobra.Command) {
 	flags.StringVar(&c.Topology.Topo, "topo", "",
 		"topology file of the nodes, NCCL's XML: algorithms, protocols and channels that they do not have are not "+
 			"planned")
-	flags.StringVar(&c.Topology.NCCL, "nccl", "", "with --topo: "+ncclchoice.InstalledUsage)
+	flags.StringVar(&c.Topology.NCCL, "nccl", "", "with --topo: "+ask.InstalledUsage)
 }
 
 // Check reads the flags and what they name.

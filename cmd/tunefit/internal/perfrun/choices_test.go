@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -18,7 +18,7 @@ func TestChoicesRefused(t *testing.T) {
 		"--channels: none given (allowed: 1 to 64)": {},
 		"--skip \"ring\": not ALGORITHM/PROTOCOL":   {Channels: []int{1}, Skip: []string{"ring/ll", "ring"}},
 		"--nccl needs --topo, the machine on which that re": {Channels: []int{1},
-			Topology: ncclchoice.Flags{NCCL: "2.28.9"}},
+			Topology: ask.Flags{NCCL: "2.28.9"}},
 	} {
 		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

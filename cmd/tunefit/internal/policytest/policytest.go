@@ -22,7 +22,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -32,7 +31,7 @@ import (
 type File struct {
 	file string
 	ask.Decider
-	Costs ncclchoice.Flags // NCCL's choice comes from there
+	Costs ask.Flags // NCCL's choice comes from there
 	cases []policyCase
 }
 
@@ -67,7 +66,7 @@ type expectation struct {
 
 // Read reads a file of tests. The policy or the model in of replaces the one that the file names. env is what the tests
 // run in.
-func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
+func Read(env cli.Env, name string, of ask.Decider) (*File, error) {
 	content, err := env.Text(name, cli.KindTests)
 	if err != nil {
 		return nil, err
@@ -100,7 +99,7 @@ func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 	}
 	t := &File{file: name, cases: file.Tests}
 	t.Policy, t.Model = cmp.Or(of.Policy, beside(file.Policy)), cmp.Or(of.Model, beside(file.Model))
-	t.Costs = ncclchoice.Flags{Env: env, Topo: beside(file.Topology), NCCL: string(file.NCCL)}
+	t.Costs = ask.Flags{Env: env, Topo: beside(file.Topology), NCCL: string(file.NCCL)}
 	if len(t.cases) == 0 {
 		return nil, fmt.Errorf("%s: the file has no tests", name)
 	}

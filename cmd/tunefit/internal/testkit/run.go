@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
@@ -17,10 +16,10 @@ const AsTunefit = "TEST_AS_TUNEFIT"
 
 // runIn is command.Run. Main is told of it, since the tests of package command, too, run command lines by this package,
 // which therefore cannot import it.
-var runIn func(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int
+var runIn func(env cli.Env, args []string, stdout, stderr io.Writer) int
 
 // Main is the TestMain of packages whose tests run command lines. They give it command.Main and command.Run.
-func Main(m *testing.M, process func(), run func(ncclchoice.Env, []string, io.Writer, io.Writer) int) {
+func Main(m *testing.M, process func(), run func(cli.Env, []string, io.Writer, io.Writer) int) {
 	if os.Getenv(AsTunefit) != "" {
 		process()
 	}

@@ -1,4 +1,4 @@
-package ncclchoice_test
+package ask_test
 
 import (
 	"encoding/json"

@@ -1,12 +1,6 @@
-// Package ncclchoice tells what NCCL chooses by itself. The commands compare a policy with that.
-//
-// NCCL chooses the cell of its cost table with the smallest estimate. Flags.Read finds the machine and the release,
-// from the user's flags or else from this node; channels.Tune computes the estimates that this release has for this
-// machine. Model keeps them by communicator.
-package ncclchoice
+package ask
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -28,21 +22,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// Env is what commands take from their environment. Tests replace parts of it.
-type Env struct {
-	*cli.Inputs
-	Installed func() nccl.Version // release of NCCL on this machine; 0: none
-	Tune      func(*topo.Document, channels.TuneOptions, ...int) ([]*channels.CommTuning, error)
-}
-
-// NewEnv is the environment of a run of tunefit.
-func NewEnv(stdin io.Reader) Env {
-	return Env{Inputs: cli.NewInputs(stdin), Installed: localenv.InstalledNCCL, Tune: channels.Tune}
-}
-
 // Flags name what NCCL's choice comes from.
 type Flags struct {
-	Env
+	cli.Env
 	Topo, NCCL string
 	GPUs       string                  // of each node that communicators have, as 0-3; "": all
 	CommName   string                  // of communicators. NCCL's choice does not depend on it, rows may
@@ -76,21 +58,20 @@ func (f *Flags) RegisterCommName(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.CommName, "comm-name", "", "ask as for communicators that the program calls so")
 }
 
-// Model is NCCL's estimates for communicators of one machine.
-type Model struct {
+// Estimates are NCCL's for communicators of one machine. NCCL chooses the cell of its cost table with the smallest
+// estimate; channels.Tune computes the estimates that a release has for a machine.
+type Estimates struct {
 	Set     *tuning.Set    // grows with DeriveFor
 	Machine *topo.Document // that the set is derived from
 	options channels.TuneOptions
-	env     *Env
+	env     *cli.Env
 	NCCL    nccl.Version // asks the tuner. Set.NCCL is that, or the newest before it whose rules are known
 	Notes   []string     // what the estimates leave out
-	// standIns has the communicators that got the estimates of another one, by the communicator asked for.
-	standIns map[nccl.Comm]nccl.Comm
 }
 
 // Read reads or derives the estimates.
-func (f *Flags) Read() (*Model, error) {
-	m := &Model{standIns: map[nccl.Comm]nccl.Comm{}, Notes: UncountedVariables(), env: &f.Env}
+func (f *Flags) Read() (*Estimates, error) {
+	m := &Estimates{Notes: UncountedVariables(), env: &f.Env}
 	named := f.NCCL
 	if named == "" && len(f.measured) == 1 {
 		for v, file := range f.measured {
@@ -99,7 +80,7 @@ func (f *Flags) Read() (*Model, error) {
 				fmt.Sprintf("for NCCL %s, which %s was measured with (--nccl names another release)", v, file))
 		}
 	}
-	version, notes, err := f.WhichNCCL(named)
+	version, notes, err := WhichNCCL(&f.Env, named)
 	if err != nil {
 		return nil, err
 	}
@@ -162,16 +143,13 @@ func Settings(version nccl.Version) topo.Settings {
 	return settings
 }
 
-// AssumedFile is the machine to assume, if none is named.
-const AssumedFile = "dgx-h100.xml"
-
 func hgxH100() (*topo.Document, error) {
-	return topo.Read(AssumedFile, strings.NewReader(configs.DGXH100))
+	return topo.Read(configs.DGXH100File, strings.NewReader(configs.DGXH100))
 }
 
 // DeriveFor adds NCCL's estimates for as many hosts as each communicator has nodes, unless they are there. All hosts
 // are like Machine.
-func (m *Model) DeriveFor(comms ...nccl.Comm) error {
+func (m *Estimates) DeriveFor(comms ...nccl.Comm) error {
 	var hosts []int
 	for _, s := range comms {
 		if !slices.Contains(hosts, s.Nodes) && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
@@ -192,7 +170,7 @@ func (m *Model) DeriveFor(comms ...nccl.Comm) error {
 
 // Of returns the estimates for a communicator. If there are none for its size, it returns those for the nearest number
 // of nodes.
-func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
+func (m *Estimates) Of(s nccl.Comm) (*tuning.Tuning, error) {
 	if err := m.DeriveFor(s); err != nil {
 		return nil, err
 	}
@@ -206,16 +184,14 @@ func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
 		}
 		return far
 	}
-	best := slices.MinFunc(m.Set.Tunings, func(x, y *tuning.Tuning) int {
+	return slices.MinFunc(m.Set.Tunings, func(x, y *tuning.Tuning) int {
 		return cmp.Compare(distance(x), distance(y))
-	})
-	m.standIns[s] = best.Comm
-	return best, nil
+	}), nil
 }
 
 // Table is NCCL's cost table for a call on a communicator. Where the estimates are another communicator's, it offers
 // PAT as the release does on the communicator itself. There is no estimate of PAT then.
-func (m *Model) Table(comm nccl.Comm, of *tuning.Tuning, call nccl.Call, pipeOps int) nccl.CostTable {
+func (m *Estimates) Table(comm nccl.Comm, of *tuning.Tuning, call nccl.Call, pipeOps int) nccl.CostTable {
 	table := of.Table(call.Coll, int64(call.Bytes), pipeOps)
 	pat := nccl.Cell{Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple}
 	if of.Comm == comm || !nccl.Offers(call.Coll, pat) {
@@ -231,25 +207,19 @@ func (m *Model) Table(comm nccl.Comm, of *tuning.Tuning, call nccl.Call, pipeOps
 	return table
 }
 
-// Source names the estimates, with their release and machine.
-func (m *Model) Source() string {
+// source names the estimates, with their release and machine.
+func (m *Estimates) source() string {
 	return fmt.Sprintf("NCCL %s's estimates for %s", m.Set.NCCL, m.Set.System)
 }
 
-// StandIn returns the communicator whose estimates are used for c. ok is false if c has its own.
-func (m *Model) StandIn(c nccl.Comm) (by nccl.Comm, ok bool) {
-	by, ok = m.standIns[c]
-	return by, ok
-}
-
-// NoteStandIn says that the estimates are not those for a communicator, if so, and how to get them.
-func (m *Model) NoteStandIn(w io.Writer, c nccl.Comm) {
-	by, ok := m.standIns[c]
-	if !ok {
+// noteStandIn says that the estimates are not those for a communicator, if so, and how to get them.
+func (m *Estimates) noteStandIn(w io.Writer, c nccl.Comm) {
+	by, err := m.Of(c)
+	if err != nil || by.Comm == c {
 		return
 	}
 	fmt.Fprintf(w, "note: NCCL's default for %s on %s is not known; what is available is taken from %s", c,
-		m.Set.System, by)
+		m.Set.System, by.Comm)
 	if perNode := c.Ranks / c.Nodes; c.Ranks%c.Nodes == 0 && perNode < by.Ranks/by.Nodes {
 		gpus := "0"
 		if perNode > 1 {
@@ -260,18 +230,9 @@ func (m *Model) NoteStandIn(w io.Writer, c nccl.Comm) {
 	fmt.Fprintln(w)
 }
 
-// ReadTopology reads a topology file.
-func (e *Env) ReadTopology(name string) (*topo.Document, error) {
-	text, err := e.Text(name, cli.KindTopology)
-	if err != nil {
-		return nil, err
-	}
-	return topo.Read(name, bytes.NewReader(text))
-}
-
-// Doubt says why the estimates may not fit the user's machine. It is empty if the user named a machine, or if this node
+// doubt says why the estimates may not fit the user's machine. It is empty if the user named a machine, or if this node
 // is like the assumed one.
-func (f *Flags) Doubt() string {
+func (f *Flags) doubt() string {
 	if f.Topo != "" {
 		return ""
 	}
@@ -290,7 +251,7 @@ func (f *Flags) Doubt() string {
 
 // WhichNCCL is the release that --nccl names, else the installed one, else the newest known one. It notes a release
 // whose rules are not known.
-func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error) {
+func WhichNCCL(e *cli.Env, named string) (v nccl.Version, notes []string, err error) {
 	if named == "" {
 		switch v = e.Installed(); {
 		case v == 0:
