@@ -73,8 +73,14 @@ func (l *ncclLog) version(s *settings) {
 }
 
 // environment are the variables that NCCL says it has taken.
-func (l *ncclLog) environment() {
-	for _, name := range []string{"NCCL_PROTO", "NCCL_ALGO"} {
+func (l *ncclLog) environment(effects []effect) {
+	names := []string{"NCCL_PROTO", "NCCL_ALGO"}
+	for _, e := range effects { // it does not tell those of libraries beneath it
+		if strings.HasPrefix(e.name, "NCCL_") && !slices.Contains(names, e.name) {
+			names = append(names, e.name)
+		}
+	}
+	for _, name := range names {
 		if value := os.Getenv(name); value != "" {
 			l.info("ENV", "%s set by environment to %s", name, value)
 		}

@@ -94,7 +94,7 @@ func (t *test) decideFor(l line) (err error) {
 	if err != nil {
 		return t.undecided(err)
 	}
-	t.now.micros = t.settings.drifted(t.now.micros)
+	t.now.micros = t.settings.changed(t.settings.drifted(t.now.micros), l.bytes)
 	if t.graphs > 0 {
 		t.now.micros = max(t.now.micros-launchMicros, t.now.micros/5)
 	}

@@ -91,7 +91,12 @@ func (t *test) run() error {
 	t.header()
 	t.log.version(&t.settings)
 	t.wait()
-	t.log.environment()
+	t.log.environment(t.settings.effects)
+	for _, e := range t.settings.effects {
+		if e.factor == 0 && e.set() {
+			return t.ncclFailure("init.cc:1937", invalidUsage, fmt.Sprintf("Invalid value %s for %s.", e.value, e.name))
+		}
+	}
 	if refused != nil {
 		return t.ncclFailure("graph/tuning.cc:119", invalidUsage, refused.Error())
 	}

@@ -29,6 +29,47 @@ type settings struct {
 	state   string // file that counts starts; "": none
 	start   int    // number of this one, from 1; 0: not counted
 	fails   []failure
+	effects []effect
+}
+
+// effect is what a variable of the environment does to times.
+type effect struct {
+	name, value string
+	factor      float64 // of times; 0: NCCL refuses the value
+	from, to    uint64  // bytes
+}
+
+// parseEffect reads NAME=VALUE:FACTOR, NAME=VALUE:FACTOR@SIZE-SIZE or NAME=VALUE:refused.
+func parseEffect(text string) (e effect, err error) {
+	at := max(0, strings.LastIndex(text, ":"))
+	what := text[:at]
+	does, sizes, some := strings.Cut(strings.TrimPrefix(text[at:], ":"), "@")
+	e.to = math.MaxUint64
+	e.name, e.value, _ = strings.Cut(what, "=")
+	if does != "refused" {
+		if e.factor, err = strconv.ParseFloat(does, 64); err != nil || !(e.factor > 0) {
+			return e, fmt.Errorf("%q: not NAME=VALUE:FACTOR@SIZE-SIZE or NAME=VALUE:refused", text)
+		}
+	}
+	if from, to, _ := strings.Cut(sizes, "-"); some {
+		if e.from, err = nccl.ParseBytes(from); err == nil {
+			e.to, err = nccl.ParseBytes(cmp.Or(to, from))
+		}
+	}
+	return e, err
+}
+
+// set reports whether the environment has the value.
+func (e *effect) set() bool { return os.Getenv(e.name) == e.value }
+
+// changed is a time under the variables of the environment.
+func (s *settings) changed(micros float64, bytes uint64) float64 {
+	for i := range s.effects {
+		if e := &s.effects[i]; e.factor > 0 && e.set() && e.from <= bytes && bytes <= e.to {
+			micros *= e.factor
+		}
+	}
+	return micros
 }
 
 // readSettings takes the variables and refuses those that it does not know.
@@ -101,9 +142,17 @@ func (s *settings) set(name, value string) (err error) {
 			}
 			s.fails = append(s.fails, f)
 		}
+	case "SETTING":
+		for part := range strings.SplitSeq(value, ",") {
+			e, err := parseEffect(part)
+			if err != nil {
+				return err
+			}
+			s.effects = append(s.effects, e)
+		}
 	default:
 		return errors.New("there is no such setting (allowed: FAKEPERF_GRID, _NOISE, _SEED, _DRIFT, _NCCL, _SECONDS, " +
-			"_RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
+			"_RANKS_PER_NODE, _HOSTS, _STATE, _FAIL, _SETTING)")
 	}
 	return err
 }
