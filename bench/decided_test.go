@@ -92,7 +92,7 @@ func TestSimulatedRuns(t *testing.T) {
 // A sweep keeps what failed and what verifies.
 func TestSweepKeepsFailuresAndVerification(t *testing.T) {
 	failed, err := Read(strings.NewReader(Mark("x", nccl.CollAllReduce, nccl.Comm{Nodes: 1, Ranks: 8},
-		"measure", []nccl.Config{{Cell: nccl.Cell{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}, Channels: 16}})+
+		"measure", []nccl.Config{{Cell: nccl.Cell{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}, Channels: 16}}, "")+
 		"\nNCCL WARN no such algorithm\nall_reduce.cu:1: Test NCCL failure\n"), "x.log", Options{})
 	if err != nil || len(failed.Failed) != 1 || failed.Failed[0].Ranks != 8 || failed.Failed[0].Channels != 16 {
 		t.Fatalf("%v %+v", err, failed)

@@ -243,15 +243,21 @@ func with[M ~map[string]V, V any](m, more M) M {
 
 func (v variables) get(name string) string { return v[name] }
 
-// changing lists the variables that change times or NCCL's choice, as on a command line, and what is only mentioned.
-func (v variables) changing(unknown []mention) string {
+// changing lists the variables that change times or NCCL's choice, as on a command line, what a setting unset, and what
+// is only mentioned.
+func (v variables) changing(unknown []mention, setting variables) string {
 	found := map[string]bool{}
+	for name, value := range setting {
+		if value == "" && v[name] == "" {
+			found[name+"="] = true
+		}
+	}
 	for name, value := range ChannelBounds(v.get) {
 		found[name+"="+value] = true
 	}
 	for name, value := range v {
 		isDefault := value == "" || value == "0" && strings.HasSuffix(name, "_DISABLE")
-		if named.MatchString(name) && !isDefault && !chooses.MatchString(name) && !harmless.MatchString(name) {
+		if StaysWithTimes(name) && !isDefault {
 			found[name+"="+strings.ReplaceAll(value, " ", "_")] = true
 		}
 	}

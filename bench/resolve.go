@@ -428,6 +428,10 @@ func (u *run) setup(unknown []mention) *Setup {
 			*into = strconv.Itoa(n)
 		}
 	}
-	s.Options, s.Variables = u.settings.String(), u.variables.changing(unknown)
+	var setting variables
+	if u.mark != nil {
+		setting = u.mark.setting
+	}
+	s.Options, s.Variables = u.settings.String(), u.variables.changing(unknown, setting)
 	return s.clean()
 }

@@ -61,6 +61,9 @@ func (u *run) goOn(line int) *run {
 // close ends a run. It changes no more from here on.
 func (u *run) close(opts Options) {
 	u.opts, u.variables, u.settings = opts, with(u.variables, nil), with(u.settings, nil)
+	if u.mark != nil { // NCCL's log has the last word on it
+		u.variables = with(u.mark.setting, u.variables)
+	}
 	for name, value := range opts.With {
 		if name[0] == '-' {
 			u.settings[name] = atoi(value)

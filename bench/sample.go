@@ -139,11 +139,7 @@ func NamedConditions(text string) (c Conditions) {
 
 // Bounds returns the variables that bound channels, as ChannelBounds does.
 func (c Conditions) Bounds() map[string]string {
-	set := map[string]string{}
-	for word := range strings.FieldsSeq(c.Variables) {
-		name, value, _ := strings.Cut(word, "=")
-		set[name] = value
-	}
+	set := SettingOf(c.Variables)
 	return ChannelBounds(func(name string) string { return set[name] })
 }
 

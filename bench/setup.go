@@ -156,6 +156,22 @@ func (s settings) String() string {
 	return strings.TrimSpace(text)
 }
 
+// SettingOf reads a setting, NAME=VALUE with blanks between; of an empty value: it is unset.
+func SettingOf(text string) map[string]string {
+	setting := map[string]string{}
+	for word := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(word, "=")
+		setting[name] = value
+	}
+	return setting
+}
+
+// StaysWithTimes reports whether a variable is kept with the times that were measured under it: it may change them, and
+// it does not choose instead of NCCL.
+func StaysWithTimes(name string) bool {
+	return named.MatchString(name) && !chooses.MatchString(name) && !harmless.MatchString(name)
+}
+
 // unsure ends a setting in the column of variables that is only mentioned.
 const unsure = "?"
 

@@ -49,6 +49,8 @@ type Group struct {
 	starts          int // of nccl-tests
 	// verifiedIn is the last start that verified, -1: none; see Point.Since.
 	verifiedIn int
+	verifying  map[int]bool // starts that verified
+	series     []series
 	// NoisePairs is the number of pairs of repetitions; 0: everything was measured once.
 	NoisePairs int
 	Aliases    []Alias

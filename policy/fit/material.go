@@ -9,6 +9,9 @@ const (
 	// many standard deviations. One percent is what is counted as a regression, see harmful. Two deviations leave out
 	// one choice in 40 at the bound itself, and nearly all choices are far from it.
 	mostLoss, sure = 0.01, 2
+	// settingSure: a setting of a job is chosen if its gain exceeds the half of its 95 % interval by this factor, where
+	// chance favours one of two.
+	settingSure = 1.3
 	// leastPrior is what gains of a cluster are taken to spread by at least. Where all gains that are seen may be
 	// noise, none is believed, but repetitions may still prove one.
 	leastPrior = 0.005

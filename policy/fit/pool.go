@@ -27,6 +27,7 @@ type Pool struct {
 	Runs string
 
 	groups  map[Key]map[bench.Series][]*reading
+	order   []bench.Conditions // as they were first read
 	refused map[string]int
 	rows    int
 	failed  map[Key][]nccl.Config
@@ -47,6 +48,9 @@ const (
 	RefusedLabel   = "algorithm or protocol is not known (NCCL_PROTO, or --algo and --proto of tunefit import)"
 	RefusedOneRank = "1 rank communicates with nobody"
 	refusedOffer   = "not available here"
+
+	refusedConditions = "measured under other conditions than --runs names"
+	refusedSettings   = "measured under other settings of the job than the chosen one"
 )
 
 // NewPool returns an empty pool.
@@ -75,7 +79,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	v := s.Series()
 	r := &reading{Sample: *s, source: source{p.file, s.File()}}
 	if !v.Named(p.Runs) && !bench.NamedConditions(p.Runs).Cover(v.Conditions, r.forcedChannels()) {
-		p.refused["measured under other conditions than --runs names"]++
+		p.refused[refusedConditions]++
 		return
 	}
 	key := Key{Coll: s.Coll, Comm: s.Comm}
@@ -88,6 +92,28 @@ func (p *Pool) Add(s *bench.Sample) {
 		r.Config = unknownConfig
 	}
 	p.groups[key][v] = append(p.groups[key][v], r)
+	if !slices.Contains(p.order, v.Conditions) {
+		p.order = append(p.order, v.Conditions)
+	}
+}
+
+// under is the pool of what was measured under some conditions alone.
+func (p *Pool) under(c bench.Conditions) *Pool {
+	only := *p
+	only.groups, only.refused = map[Key]map[bench.Series][]*reading{}, maps.Clone(p.refused)
+	for key, all := range p.groups {
+		for v, readings := range all {
+			switch {
+			case v.Conditions != c:
+				only.refused[refusedSettings] += len(readings)
+			case only.groups[key] == nil:
+				only.groups[key] = map[bench.Series][]*reading{v: readings}
+			default:
+				only.groups[key][v] = readings
+			}
+		}
+	}
+	return &only
 }
 
 // Fail takes a configuration that did not run; of a size: that did not run there as it was asked for.
@@ -152,7 +178,7 @@ func (p *Pool) Set() *Set {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
 	})
 	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.distinct(func(m *model.MeasuredOn) string { return m.NCCL }), ", "))
-	refused, notNeeded := maps.Clone(p.refused), map[string]bool{}
+	refused, notNeeded := maps.Clone(p.refused), map[string]bool{refusedSettings: true}
 	var readings [][]*reading // of each group
 	for key, g := range p.groups {
 		nameUnnamed(g)
@@ -306,14 +332,14 @@ func boolToInt(b bool) int {
 // fill makes a group of what was pooled, in the order of arrival.
 func (g *Group) fill(all []*reading) {
 	starts := map[startOf]int{}
-	g.verifiedIn = -1
+	g.verifiedIn, g.verifying = -1, map[int]bool{}
 	for _, r := range all {
 		of := startOf{r.source, r.Start}
 		if _, ok := starts[of]; !ok {
 			starts[of] = len(starts)
 		}
 		if r.start = starts[of]; r.Verify {
-			g.verifiedIn = max(g.verifiedIn, r.start)
+			g.verifiedIn, g.verifying[r.start] = max(g.verifiedIn, r.start), true
 		}
 	}
 	g.starts = len(starts)
@@ -337,6 +363,7 @@ func (g *Group) fill(all []*reading) {
 			several = append(several, sourced{s.Bytes, m})
 		}
 	}
+	g.series = measured
 	g.measure(measured)
 	for _, s := range measured {
 		if s.byDefault {

@@ -515,6 +515,20 @@ func (s Space) Verification(g *Group) Plan {
 	return plan
 }
 
+// Meeting is the start of a setting that tells how it compares with others: a verification, also where nothing is near
+// to the default. group is what was measured under this setting, or for its first start under the site's own.
+func (s Space) Meeting(group *Group) Plan {
+	plan := s.Verification(group)
+	if len(plan.Passes) == 0 {
+		byDefault := newRace(s, group).everywhere(ByDefault)
+		plan = Plan{Stage: StageVerify, Sizes: s.Sizes, Passes: slices.Repeat([]Pass{byDefault}, Turns)}
+	}
+	return plan
+}
+
+// Round is one more round, of what may be faster than all that was measured.
+func (s Space) Round(group *Group) Plan { return newRace(s, group).round(false) }
+
 // carried is what is measured at each size on more nodes than those of the group.
 func (r *race) carried() [][]nccl.Config {
 	all, bySize := make([][]nccl.Config, len(r.Sizes)), r.g.bySize()

@@ -142,11 +142,15 @@ func (c *cluster) group() *Group {
 	if len(c.samples) == 0 {
 		return nil
 	}
+	return c.set().Of(c.truth.Key)
+}
+
+func (c *cluster) set() *Set {
 	p := NewPool()
 	for i := range c.samples {
 		p.Add(&c.samples[i])
 	}
-	return p.Set().Of(c.truth.Key)
+	return p.Set()
 }
 
 // sweep is a whole one, with its verification.

@@ -20,7 +20,8 @@ import (
 // Input is what a page shows. Model is File, compiled.
 type Input struct {
 	Set      *fit.Set
-	Rejected []fit.Refusal // while reading, before Set
+	Settings *fit.Comparison // of which Set is the one that is chosen; nil: nothing was compared
+	Rejected []fit.Refusal   // while reading, before Set
 	File     *model.File
 	Model    *model.Model
 	Report   *fit.Report

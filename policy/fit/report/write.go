@@ -34,7 +34,7 @@ var scripts = []string{"format.js", "grid.js", "map.js", "chart.js", "curves.js"
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"percent": percent, "signed": signed, "share": share, "gbps": gbps,
 	"headline": JobHeadline, "coverage": JobCoverage, "jobSpan": jobSpan, "jobTone": jobTone, "gainOf": gainOf,
-	"duration": profile.Duration,
+	"duration": profile.Duration, "settingLines": SettingLines, "aboutSettings": AboutSettings,
 	"bar": func(p fit.WorthSum) float64 {
 		if p.Once {
 			return 0

@@ -88,8 +88,9 @@ configuration is better.`,
 			"model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().StringVar(&f.runs, "runs", "",
-		"where runs were measured in several ways, fit only: graph (CUDA graphs, -G), eager (without), or the "+
-			"options of nccl-tests and variables as fit prints them")
+		"where runs were measured in several ways, fit only: graph (CUDA graphs, -G), eager (without), the options of "+
+			"nccl-tests and variables as fit prints them, or fastest: compare the variables, the first that is read with "+
+			"all others, and fit what is surely the fastest")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one object")
 	return cmd
 }
@@ -111,7 +112,9 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 		}
 	}
 	pool := fit.NewPool()
-	pool.MadeWith, pool.Runs = f.madeWith, f.runs
+	if pool.MadeWith = f.madeWith; f.runs != runsFastest {
+		pool.Runs = f.runs
+	}
 	var machine *model.Machine
 	on := tuningOn(f.env, cmp.Or(f.topo, f.found))
 	switch {
@@ -129,6 +132,11 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 	set, sources, rejected, err := readSweeps(pool, f.env.Inputs, cmd, files, nil, f.force, apart...)
 	if err != nil {
 		return in, fmt.Errorf("%w\nnothing was written", err)
+	}
+	if f.runs == runsFastest {
+		if in.Settings = pool.Settings(job); len(in.Settings.Settings) > 0 {
+			set = in.Settings.Settings[in.Settings.Best].Set
+		}
 	}
 	if err := f.mayFit(set, machine, pool.Offers); err != nil {
 		if !f.asJSON {
@@ -156,7 +164,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 		}
 	}
 	in = report.Input{
-		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
+		Set: set, Settings: in.Settings, Rejected: rejected, File: file, Model: model, Report: found,
 		Rows: underConditions(set, append(fit.Rows(model), fit.MoreNodes(model, f.maxNodes)...)),
 	}
 	if machine != nil {
@@ -238,12 +246,16 @@ func underConditions(set *fit.Set, rows []fit.Row) []fit.Row {
 func unlike(set *fit.Set) error {
 	var lines, names []string
 	short := map[string]int{"graph": 1, "eager": 1} // how many sets of a group the name means, at most
+	onlyVariables := false
 	for _, g := range set.Groups {
 		if len(g.Under) < 2 {
 			continue
 		}
 		of := map[string]int{}
+		options := map[string]bool{}
 		for _, under := range slices.SortedFunc(maps.Keys(g.Under), bench.Conditions.Compare) {
+			onlyVariables = onlyVariables || options[under.Options]
+			options[under.Options] = true
 			rows := wording.Plural(g.Under[under], "row")
 			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, rows, under))
 			if name := strconv.Quote(under.String()); !slices.Contains(names, name) {
@@ -264,6 +276,9 @@ func unlike(set *fit.Set) error {
 	}
 	if short["graph"] == 1 && short["eager"] == 1 {
 		names = []string{"graph", "eager"}
+	}
+	if onlyVariables {
+		names = append(names, runsFastest+", which compares the variables")
 	}
 	return fmt.Errorf("these were measured under different options of nccl-tests, or variables that change NCCL's "+
 		"default, and are never compared:\n%s\nnothing was written (--runs names what to fit: %s)",
@@ -392,6 +407,9 @@ func writeAnswer(w io.Writer, in report.Input) {
 		writeWorth(w, in.Worth, in.Job, in.Set.Simulated > 0)
 		fmt.Fprintln(w)
 	}
+	if in.Settings != nil {
+		writeSettings(w, in.Settings)
+	}
 	recommendations := report.Recommendations(in)
 	tw := cli.NewList(w)
 	gains := false
@@ -486,8 +504,9 @@ type fitJSON struct {
 	Groups   []report.Recommendation `json:"groups"`
 	Doubtful []string                `json:"doubtful"`
 	// where graphs and eager runs choose differently
-	Apart      []string `json:"graphs_and_eager_differ,omitempty"`
-	Bandwidths []string `json:"bus_bandwidths,omitempty"` // of the largest sizes; left out: the machine is not known
+	Apart      []string      `json:"graphs_and_eager_differ,omitempty"`
+	Bandwidths []string      `json:"bus_bandwidths,omitempty"` // of the largest sizes; left out: the machine is not known
+	Settings   []settingJSON `json:"settings,omitempty"`       // with --runs fastest; the first is the site's own
 	// variables without which a job lacks channels that are chosen
 	Needs        string            `json:"job_needs,omitempty"`
 	Measurements int               `json:"measurements"` // used
@@ -515,6 +534,9 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
 		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows),
 		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,
+	}
+	if in.Settings != nil {
+		j.Settings = settingsJSON(in.Settings)
 	}
 	if len(in.Rows) > 0 {
 		j.Policy = f.csv

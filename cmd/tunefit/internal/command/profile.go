@@ -495,12 +495,8 @@ const worthMeasuring = 0.01
 
 // subjectsOf returns what is worth measuring for the job of a profile: collectives on communicators, the heaviest
 // first, and every doubling around their sizes. It takes the collectives and communicators named, or all if none are.
-func subjectsOf(in *cli.Inputs, file string, named *cli.CallFlags, notes io.Writer) (keys []fit.Key, sizes []uint64,
+func subjectsOf(p *profile.Profile, file string, named *cli.CallFlags, notes io.Writer) (keys []fit.Key, sizes []uint64,
 	err error) {
-	p, err := readProfile(in, file)
-	if err != nil {
-		return nil, nil, err
-	}
 	colls, err := named.ParseColls()
 	if err != nil {
 		return nil, nil, err

@@ -46,6 +46,7 @@ type sweepFlags struct {
 	hosts      []string
 	profile    string
 	container  string
+	try        []string // names with values, each NAME=VALUE or, of the name before it, VALUE
 
 	repetitions int
 	limit       time.Duration
@@ -138,6 +139,9 @@ left out. To try that again, start it by hand and give its new log.`,
 	flags.StringVar(&f.profile, "profile", "",
 		"job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, "+
 			"--comm and --sizes choose among it)")
+	flags.StringSliceVar(&f.try, "try", nil, "a variable of the job and its values, as NCCL_IB_QPS_PER_CONNECTION=1,4, "+
+		"with the site's own setting always among them; an empty value: unset; may be repeated")
+	cli.Complete(cmd, "try", sweep.KnownVariables)
 	f.library.Register(cmd, "that runs load")
 	flags.BoolVar(&f.full, "full", false, "on many nodes measure all configurations, not only the fastest on few nodes")
 	flags.StringVar(&f.programs, "perf-dir", "",
@@ -351,7 +355,10 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 				"again)", f.profile)
 	}
 	if f.profile != "" {
-		o.Keys, jobSizes, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr())
+		if o.Job, err = readProfile(f.choices.Topology.Inputs, f.profile); err != nil {
+			return o, err
+		}
+		o.Keys, jobSizes, err = subjectsOf(o.Job, f.profile, &f.choices.Grid, cmd.ErrOrStderr())
 		if err != nil {
 			return o, err
 		}
@@ -373,6 +380,15 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		}
 		return o, cli.Usagef("%s--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8%s",
 			here, also)
+	}
+	var warnings []string
+	if o.Settings, warnings, err = sweep.ParseSettings(f.try); err != nil {
+		return o, cli.Usagef("--try %w", err)
+	}
+	cli.Notes(cmd.ErrOrStderr(), warnings...)
+	if len(o.Settings) > 0 && len(f.from) > 0 {
+		return o, cli.Usagef("--try excludes --from: a sweep compares settings, and for logs by hand fit --runs %s does",
+			runsFastest)
 	}
 	if o.Sizes, _, err = f.choices.Grid.ParseSizes(); err != nil {
 		return o, err
@@ -520,6 +536,9 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 		model: in("model.json"), csv: policy, report: in("report.html"),
 		topo: f.choices.Topology.Topo, profile: f.profile, force: true, asJSON: f.asJSON,
 	}
+	if len(s.Settings) > 0 {
+		flags.runs = runsFastest
+	}
 	if edited {
 		flags.csv = made
 	}
@@ -531,6 +550,11 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 		found.Fit = newFitJSON(&flags, f.page)
 	}
 	noGain := errors.Is(err, errNoGain)
+	if err == nil || noGain {
+		if err := keepSettings(in("settings.conf"), f.page.Settings); err != nil {
+			return "", err
+		}
+	}
 	switch {
 	case err != nil && !noGain:
 		return "", err
@@ -599,6 +623,7 @@ func writePlanFile(w io.Writer, flags *pflag.FlagSet, bounds map[string]string) 
 		list, isList := f.Value.(pflag.SliceValue)
 		if isList {
 			value = "[" + strings.Join(list.GetSlice(), ", ") + "]"
+			value = strings.ReplaceAll(value, ", ]", `, ""]`) // YAML drops an empty last one
 		} else if text, err := yaml.Marshal(value); err == nil && f.Value.Type() == "string" {
 			value = strings.TrimSpace(string(text))
 		}
@@ -692,6 +717,10 @@ func checkSubject(setting, text string) (err error) {
 		_, err = (&cli.CallFlags{Comms: strings.Split(text, ",")}).ParseComms(nil)
 	case "sizes":
 		_, _, err = cli.ParseSizes(text)
+	case "try":
+		if name, value, begins := strings.Cut(text, "="); begins {
+			err = sweep.CheckSetting(name, value)
+		}
 	}
 	return err
 }

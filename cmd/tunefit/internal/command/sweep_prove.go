@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -128,9 +130,13 @@ func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, policy string, fo
 	record := filepath.Join(dir, "job")
 	names := []string{tuner.EnvPlugin, tuner.EnvConfigFile, tuner.EnvCompare, tuner.EnvRecord}
 	values := []string{s.Library, policy, "nccl", record}
-	words := cli.Assignments(s.Bounds) // it was measured under them
-	found.InJob = map[string]string{}
+	text, err := os.ReadFile(policy)
+	if err != nil {
+		return err
+	}
+	found.InJob = bench.SettingOf(s.SettingOf(text)) // it was measured under it
 	maps.Copy(found.InJob, s.Bounds)
+	words := cli.Assignments(found.InJob)
 	for i, name := range names {
 		found.InJob[name] = values[i]
 		words = append(words, name+"="+cli.ShellWord(values[i]))

@@ -43,6 +43,7 @@ type Options struct {
 type Program struct {
 	Argv         []string
 	Env          map[string]string // on top of what the launcher passes on
+	Unset        []string          // variables that the launcher may pass on, and that the program does not get
 	Nodes        int               // 1 or more
 	RanksPerNode int               // processes of a node, 1 or more
 }
@@ -169,8 +170,15 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 // in a value.
 func (l *Launcher) program(p Program, withEnv bool) []string {
 	argv := slices.Clone(l.Prefix)
-	if withEnv && len(p.Env) > 0 {
-		argv = append(append(argv, "env"), cli.Assignments(p.Env)...)
+	var words []string
+	for _, name := range p.Unset {
+		words = append(words, "-u", name)
+	}
+	if withEnv {
+		words = append(words, cli.Assignments(p.Env)...)
+	}
+	if len(words) > 0 {
+		argv = append(append(argv, "env"), words...)
 	}
 	return append(argv, p.Argv...)
 }

@@ -55,7 +55,7 @@ func TestRowsOfAPass(t *testing.T) {
 		{nccl.CollAllReduce, []fit.Pass{{def, def, def, def}, {ring, ring, ring, ring}}, "allreduce-2n-16r-start03",
 			"5-4096 ring/ll"},
 	} {
-		s := Of(fit.Key{Coll: test.coll, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, fit.Plan{Sizes: sizes}, test.passes, 3)
+		s := Of(fit.Key{Coll: test.coll, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, "", fit.Plan{Sizes: sizes}, test.passes, 3)
 		var rows []string
 		for _, p := range s.Passes {
 			if (p.Policy != "") != (p.Rows != nil) {

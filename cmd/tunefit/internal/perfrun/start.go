@@ -25,6 +25,8 @@ type Start struct {
 	Key    fit.Key  `json:"key"`
 	Sizes  []uint64 `json:"sizes"` // bytes, ascending
 	Passes []Pass   `json:"passes"`
+	// Setting are variables that it has beside the site's own, NAME=VALUE with blanks between; of no value: unset.
+	Setting string `json:"setting,omitempty"`
 }
 
 // Pass is what decides in one pass.
@@ -49,9 +51,15 @@ func (s *Start) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Of returns a start of some passes of a plan. number tells the subject's starts apart.
-func Of(key fit.Key, plan fit.Plan, passes []fit.Pass, number int) Start {
-	s := Start{Name: fmt.Sprintf("%s-start%02d", Name(key), number), Key: key, Sizes: plan.Sizes}
+// notInName are characters that names of files do without.
+var notInName = regexp.MustCompile(`[^a-z0-9_]+`)
+
+// Of returns a start of some passes of a plan under a setting. number tells the subject's starts apart.
+func Of(key fit.Key, setting string, plan fit.Plan, passes []fit.Pass, number int) Start {
+	s := Start{Name: fmt.Sprintf("%s-start%02d", Name(key), number), Key: key, Setting: setting, Sizes: plan.Sizes}
+	if setting != "" {
+		s.Name += "-" + notInName.ReplaceAllString(strings.ToLower(setting), "-")
+	}
 	for _, p := range passes {
 		s.Passes = append(s.Passes, passOf(key, plan.Sizes, p))
 	}

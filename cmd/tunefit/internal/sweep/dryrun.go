@@ -32,7 +32,7 @@ func DryRun(w io.Writer, o Options) (err error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return err
 	}
-	s := newSweep(o, &journal{subjects: map[fit.Key]*subject{}})
+	s := newSweep(o, &journal{subjects: map[subjectKey]*subject{}})
 	var out, script strings.Builder
 	if !s.Allocated() {
 		fmt.Fprintf(&out, "# there is no allocation: salloc %s gets one, in which these commands run\n", o.Allocation())

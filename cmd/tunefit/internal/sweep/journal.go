@@ -41,6 +41,7 @@ type Kind string
 
 const (
 	Measure Kind = "measure" // to learn from
+	Try     Kind = "try"     // the first of a setting, to learn from
 	Verify  Kind = "verify"  // what would be chosen, once more
 	Loaded  Kind = "loaded"  // of older releases: the default with the library loaded; nothing is learnt from it
 	Prove   Kind = "prove"   // the default and the policy in alternation; nothing is learnt from it
@@ -76,6 +77,8 @@ type Run struct {
 	direct  bool      // RCCL's direct access was ready
 	// unlike says that it was measured under other conditions than the runs before it, so that nothing is found.
 	unlike string
+	// refused says which of its setting's variables NCCL did not take, so that nothing is found.
+	refused string
 }
 
 // End is how a run ended.
@@ -113,16 +116,24 @@ type journal struct {
 	file     *os.File
 	batches  []*Batch
 	runs     []*Run // by ID
-	subjects map[fit.Key]*subject
+	subjects map[subjectKey]*subject
 }
 
-// subject is what was done about a collective on a communicator. A proof is kept with the first of its subjects.
+// subjectKey is a collective on a communicator under a setting; "": the site's own.
+type subjectKey struct {
+	fit.Key
+	setting string
+}
+
+func keyOf(start *perfrun.Start) subjectKey { return subjectKey{start.Key, start.Setting} }
+
+// subject is what was done about it. A proof is kept with the first of its subjects.
 type subject struct {
 	batches []*Batch
 	runs    []*Run
 }
 
-func (j *journal) of(key fit.Key) *subject {
+func (j *journal) of(key subjectKey) *subject {
 	if j.subjects[key] == nil {
 		j.subjects[key] = &subject{}
 	}
@@ -131,7 +142,7 @@ func (j *journal) of(key fit.Key) *subject {
 
 // runsOf returns the runs of a start.
 func (j *journal) runsOf(start *perfrun.Start) []*Run {
-	return slices.DeleteFunc(slices.Clone(j.of(start.Key).runs), func(r *Run) bool { return r.of != start })
+	return slices.DeleteFunc(slices.Clone(j.of(keyOf(start)).runs), func(r *Run) bool { return r.of != start })
 }
 
 // openJournal reads what there is, and keeps others from the folder.
@@ -156,7 +167,7 @@ func openJournal(dir string) (j *journal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	j = &journal{file: file, subjects: map[fit.Key]*subject{}}
+	j = &journal{file: file, subjects: map[subjectKey]*subject{}}
 	whole, number := bytes.LastIndexByte(text, '\n')+1, 0
 	for text := range bytes.Lines(text[:whole]) {
 		number++
@@ -180,14 +191,14 @@ func (j *journal) read(text []byte) error {
 	}
 	switch {
 	case l.Batch != nil && len(l.Batch.Starts) > 0:
-		of := j.of(l.Batch.Starts[0].Key)
+		of := j.of(keyOf(&l.Batch.Starts[0]))
 		of.batches, j.batches = append(of.batches, l.Batch), append(j.batches, l.Batch)
 	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch >= 0 && l.Begin.Batch < len(j.batches) &&
 		l.Begin.Start >= 0 && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts) &&
 		l.Begin.within(&j.batches[l.Begin.Batch].Starts[l.Begin.Start]):
 		batch := j.batches[l.Begin.Batch]
 		l.Begin.of, l.Begin.kind = &batch.Starts[l.Begin.Start], batch.Kind
-		of := j.of(l.Begin.of.Key)
+		of := j.of(keyOf(l.Begin.of))
 		of.runs, j.runs = append(of.runs, l.Begin), append(j.runs, l.Begin)
 	case l.End != nil && l.End.ID == len(j.runs) && l.End.ID > 0:
 		j.runs[l.End.ID-1].End = l.End.End

@@ -116,7 +116,7 @@ func TestJournalOnAFullDisk(t *testing.T) {
 		t.Skip(err)
 	}
 	defer full.Close()
-	j := &journal{file: full, subjects: map[fit.Key]*subject{}}
+	j := &journal{file: full, subjects: map[subjectKey]*subject{}}
 	if err := j.write(begun[0]); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 	}

@@ -40,6 +40,8 @@ func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) err
 		return fmt.Errorf("%s (see %s; %s)", problem, filepath.Join(s.Dir, r.Log), mend)
 	}
 	switch {
+	case r.refused != "":
+		r.Outcome, r.Reason = Refused, r.refused
 	case errors.Is(ended, errSilent):
 		r.Outcome, r.Reason = Failed, fmt.Sprintf("it printed nothing for %v and was ended", s.Silence)
 	case found != nil && found.Wrong() > 0:
@@ -209,7 +211,7 @@ func (a *account) suspect(start *perfrun.Start) (c nccl.Config, ok bool) {
 func (s *Sweep) account(key fit.Key) *account {
 	a := &account{failed: map[nccl.Config]int{}, refused: map[nccl.Config]bool{}, alone: map[nccl.Config]bool{},
 		missing: s.notOffered[key]}
-	for _, r := range s.journal.of(key).runs {
+	for _, r := range s.of(key).runs {
 		if r.kind == Prove || r.kind == Loaded || r.Outcome == Running {
 			continue
 		}
@@ -227,8 +229,8 @@ func (s *Sweep) account(key fit.Key) *account {
 		if cells.died {
 			if a.progress++; r.Outcome == Refused && cells.at != fit.ByDefault {
 				a.refused[cells.at] = true
-			} else {
-				a.failed[cells.at]++
+			} else if a.failed[cells.at]++; r.kind == Try && cells.at == fit.ByDefault {
+				a.failed[cells.at] = attempts // nothing runs under the setting
 			}
 		}
 	}
@@ -352,7 +354,7 @@ func (s *Sweep) whyNotMeasured(key fit.Key) (reason string) {
 	if !a.givenUp(fit.ByDefault) {
 		return ""
 	}
-	for _, r := range s.journal.of(key).runs {
+	for _, r := range s.of(key).runs {
 		if c := r.cells(); c.died && c.at == fit.ByDefault {
 			reason = r.Reason
 		}

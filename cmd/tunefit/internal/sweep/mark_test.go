@@ -44,7 +44,7 @@ func TestMarkTellsWhatWasAsked(t *testing.T) {
 
 // markOf is that of a run of one pass at one size.
 func markOf(key fit.Key, kind Kind, pass fit.Pass) string {
-	start := perfrun.Of(key, fit.Plan{Sizes: []uint64{1 << 20}}, []fit.Pass{pass}, 1)
+	start := perfrun.Of(key, "", fit.Plan{Sizes: []uint64{1 << 20}}, []fit.Pass{pass}, 1)
 	r := Run{of: &start, kind: kind, Sizes: start.Sizes}
 	return r.mark()
 }

@@ -35,11 +35,16 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 		b.Kind = Verify
 	}
 	for range max(1, plan.Starts) {
-		for _, passes := range s.together(plan.Passes, space.Single, nccl.IsRCCL(s.release(key))) {
-			b.Starts = append(b.Starts, perfrun.Of(key, plan, passes, s.number(key)+len(b.Starts)))
-		}
+		s.addStarts(&b, key, plan)
 	}
 	return b, nil
+}
+
+// addStarts adds the starts that measure a plan.
+func (s *Sweep) addStarts(b *Batch, key fit.Key, plan fit.Plan) {
+	for _, passes := range s.together(plan.Passes, s.Single != "", nccl.IsRCCL(s.release(key))) {
+		b.Starts = append(b.Starts, perfrun.Of(key, s.setting, plan, passes, s.number(key)+len(b.Starts)))
+	}
 }
 
 // together parts the passes of a plan into those of one start each. RCCL's default is what it is without a tuner, so it
@@ -108,7 +113,7 @@ func (s *Sweep) bound(space *fit.Space, group *fit.Group) {
 // fresh are counts of channels that a person has added since the subject's batches were planned.
 func (s *Sweep) fresh(key fit.Key) (counts []int) {
 	var before []int
-	for _, b := range s.journal.of(key).batches {
+	for _, b := range s.of(key).batches {
 		before = append(before, b.Channels...)
 	}
 	if len(before) == 0 {
@@ -144,7 +149,7 @@ func (s *Sweep) before(key fit.Key) []fit.Key {
 
 // verified reports whether the last that was measured of a subject was a verification of some sizes.
 func (s *Sweep) verified(key fit.Key, sizes []uint64) (is bool) {
-	for _, b := range s.journal.of(key).batches {
+	for _, b := range s.of(key).batches {
 		if b.Kind != Prove {
 			is = b.Kind == Verify && !slices.ContainsFunc(sizes, func(size uint64) bool {
 				return !slices.Contains(b.Starts[0].Sizes, size)
@@ -167,7 +172,7 @@ func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
 	if group == nil {
 		return ""
 	}
-	for _, r := range s.journal.of(key).runs {
+	for _, r := range s.of(key).runs {
 		for _, m := range r.loaded {
 			i := slices.IndexFunc(group.Default, func(d fit.Point) bool { return d.Bytes == m.Bytes })
 			if i < 0 || m.InPlace {

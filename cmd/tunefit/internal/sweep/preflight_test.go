@@ -97,7 +97,7 @@ func TestPreflightReaches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Sweep{Options: Options{Launcher: l, Silence: 5 * time.Minute}}
+		s := &Sweep{folder: &folder{Options: Options{Launcher: l, Silence: 5 * time.Minute}}}
 		answered, _, _ := readPreflight(test.printed, 8)
 		got := s.unreached(test.ended, []byte(test.printed), 2, answered)
 		if (got == "") != (test.want == "") || !strings.Contains(got, "each of 2 nodes: "+test.want) && got != "" {

@@ -41,7 +41,7 @@ func (s *Sweep) report(r *Run) string {
 		}
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
-		if c := r.cells(); c.died {
+		if c := r.cells(); c.died && r.refused == "" {
 			text += "; it broke off at " + r.whatRan()
 		}
 	}
@@ -92,7 +92,7 @@ func (s *Sweep) conclude(key fit.Key) {
 	group, space, err := s.known(key)
 	name := key.String()
 	s.concluded[key] = true
-	if slices.ContainsFunc(s.journal.of(key).runs, func(r *Run) bool { return r.direct }) {
+	if slices.ContainsFunc(s.of(key).runs, func(r *Run) bool { return r.direct }) {
 		s.Say("%s: RCCL's direct access (DDA) may have run what was measured: it asks no tuner, and NCCL_ALGO does "+
 			"not count (RCCL_DDA_ENABLE=0, for the sweep and for jobs, lets a policy decide; measure which is faster)",
 			name)
@@ -148,7 +148,7 @@ func (w work) plus(o work) work { return work{w.starts + o.starts, w.passes + o.
 
 // costs estimates what a start and a pass of a subject take, by its runs, else by all runs; isKnown: some have told.
 func (s *Sweep) costs(key fit.Key) (start, pass time.Duration, isKnown bool) {
-	runs := s.journal.of(key).runs
+	runs := s.of(key).runs
 	if len(runs) == 0 {
 		runs = s.journal.runs
 	}
@@ -231,11 +231,11 @@ func (s *Sweep) ofVerification(key fit.Key) work {
 // half of the subject's time. Before anything was measured there is nothing to verify, so nothing is kept.
 func (s *Sweep) reserved(key fit.Key) bool {
 	left, took := s.Budget-s.spent(), 0.0
-	for _, r := range s.journal.of(key).runs {
+	for _, r := range s.of(key).runs {
 		took += r.Seconds
 	}
 	w := s.ofVerification(key)
-	return s.Budget > 0 && left < s.costOf(key, w.starts+1, w.passes+1) && left.Seconds() < took
+	return s.Budget > 0 && s.setting == "" && left < s.costOf(key, w.starts+1, w.passes+1) && left.Seconds() < took
 }
 
 // timeLeft estimates how long the runs still take, within the budget.
@@ -248,8 +248,8 @@ func (s *Sweep) timeLeft() time.Duration {
 
 // remainingTime estimates how long the runs that are left take.
 func (s *Sweep) remainingTime() (sum time.Duration) {
-	for _, key := range s.Keys {
-		w := s.aheadOf(key)
+	for u, key := range s.subjects() {
+		w := u.aheadOf(key)
 		sum += s.costOf(key, w.starts, w.passes)
 	}
 	return sum
@@ -257,19 +257,22 @@ func (s *Sweep) remainingTime() (sum time.Duration) {
 
 // ahead estimates what is left to run, with the proof.
 func (s *Sweep) ahead() (w work) {
-	for _, key := range s.Keys {
-		w = w.plus(s.aheadOf(key))
+	for u, key := range s.subjects() {
+		w = w.plus(u.aheadOf(key))
 	}
 	return w
 }
 
 // aheadOf estimates what is left of a subject.
 func (s *Sweep) aheadOf(key fit.Key) work {
-	proof := s.ofProof(key)
+	if s.setting != "" {
+		return s.first(key)
+	}
+	proof := s.ofProof(key).plus(s.meetings(key))
 	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind == Prove {
 		return s.notBegun(s.journal.batches[n-1], key)
 	}
-	of, begun := s.journal.of(key), work{}
+	of, begun := s.of(key), work{}
 	if n := len(of.batches); n > 0 {
 		begun = s.notBegun(of.batches[n-1], key)
 	}

@@ -40,7 +40,7 @@ func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs 
 			}
 		}
 		b++
-		next := s.proofBatch(b, keys, pairs)
+		next := s.proofBatch(b, keys, pairs, s.SettingOf(text))
 		if err := os.WriteFile(s.proofFile(b), text, 0o644); err != nil {
 			return err
 		}
@@ -64,16 +64,24 @@ const (
 
 // proofBatch is the proof that would be batch b: pairs of the default and the policy in turns. Where a start measures
 // one pass, and with RCCL, whose default is what it is without a tuner, both have starts of their own.
-func (s *Sweep) proofBatch(b int, keys []fit.Key, pairs int) Batch {
+func (s *Sweep) proofBatch(b int, keys []fit.Key, pairs int, setting string) Batch {
 	batch, name := Batch{Kind: Prove}, proofName(b)
 	byDefault, byPolicy := perfrun.Pass{}, perfrun.Pass{Policy: name}
 	for _, key := range keys {
 		sizes := perfrun.Sizes(key, s.set(key).Of(key), s.Sizes, s.SizesNamed)
 		add := func(what string, number int, passes ...perfrun.Pass) {
-			batch.Starts = append(batch.Starts, perfrun.Start{Key: key, Sizes: sizes, Passes: passes,
-				Name: fmt.Sprintf("%s-%s-rep%d%s", perfrun.Name(key), name, number, what)})
+			start := perfrun.Start{Key: key, Sizes: sizes, Passes: passes,
+				Name: fmt.Sprintf("%s-%s-rep%d%s", perfrun.Name(key), name, number, what)}
+			if passes[0].Policy != "" {
+				start.Setting = setting
+			}
+			batch.Starts = append(batch.Starts, start)
 		}
-		starts := min(pairs, max(proofStarts, (pairs+pairsOfStart-1)/pairsOfStart))
+		least := proofStarts
+		if setting != "" { // both sides have starts of their own, whose levels do not cancel
+			least = fit.MeetingStarts
+		}
+		starts := min(pairs, max(least, (pairs+pairsOfStart-1)/pairsOfStart))
 		if s.Single != "" {
 			starts = (pairs + proofStarts - 1) / proofStarts
 		}
@@ -83,7 +91,7 @@ func (s *Sweep) proofBatch(b int, keys []fit.Key, pairs int) Batch {
 			case s.Single != "":
 				add("-default", n+1, byDefault)
 				add("-policy", n+1, byPolicy)
-			case nccl.IsRCCL(s.release(key)):
+			case setting != "" || nccl.IsRCCL(s.release(key)):
 				add("-default", n+1, slices.Repeat([]perfrun.Pass{byDefault}, each)...)
 				add("-policy", n+1, slices.Repeat([]perfrun.Pass{byPolicy}, each)...)
 			default:
@@ -94,10 +102,21 @@ func (s *Sweep) proofBatch(b int, keys []fit.Key, pairs int) Batch {
 	return batch
 }
 
+// SettingOf is the setting that a policy is for: of those that were tried, the one of which it has most variables.
+func (s *Sweep) SettingOf(policy []byte) (setting string) {
+	said := strings.Join(nccl.ReadRemarks(policy).Under, " ")
+	for _, tried := range s.Settings {
+		if hasWords(said, tried) && len(tried) > len(setting) {
+			setting = tried
+		}
+	}
+	return setting
+}
+
 // ofProof is what is left of a proof that was asked for and has not begun.
 func (s *Sweep) ofProof(key fit.Key) (w work) {
 	if s.Proof > 0 {
-		for _, start := range s.proofBatch(0, []fit.Key{key}, s.Proof).Starts {
+		for _, start := range s.proofBatch(0, []fit.Key{key}, s.Proof, "").Starts {
 			w = w.plus(work{1, len(start.Passes)})
 		}
 	}
@@ -153,7 +172,7 @@ func (s *Sweep) proof(batch int) *Proof {
 
 // proves reports whether batch b is this proof of a policy of this text.
 func (s *Sweep) proves(b int, keys []fit.Key, pairs int, text []byte) bool {
-	if !reflect.DeepEqual(*s.journal.batches[b], s.proofBatch(b, keys, pairs)) {
+	if !reflect.DeepEqual(*s.journal.batches[b], s.proofBatch(b, keys, pairs, s.SettingOf(text))) {
 		return false
 	}
 	was, err := safefile.Read(s.proofFile(b), mostRead)

@@ -17,6 +17,7 @@ import (
 
 // read finds out what a run measured, and returns its log.
 func (s *Sweep) read(r *Run) (text []byte) {
+	s = s.under(r.of.Setting)
 	key := r.of.Key
 	text, err := safefile.Read(filepath.Join(s.Dir, r.Log), mostRead)
 	if err != nil {
@@ -44,7 +45,8 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	}
 	r.found = found
 	s.sort(r)
-	if r.unlike = s.unlike(r); r.unlike != "" {
+	r.refused = r.untaken(text)
+	if r.unlike = s.unlike(r); r.unlike != "" || r.refused != "" {
 		r.found = nil
 	}
 	return text
@@ -120,7 +122,7 @@ func (r *Run) under() *bench.Conditions {
 // unlike says that a run was measured under other conditions than the subject's runs before it; empty: it was not.
 func (s *Sweep) unlike(r *Run) string {
 	is := r.under()
-	for _, before := range s.journal.of(r.of.Key).runs {
+	for _, before := range s.of(r.of.Key).runs {
 		if was := before.under(); before.Outcome == Measured && was != nil && is != nil && *was != *is {
 			return fmt.Sprintf("this run was measured under %s, and those before under %s: times under different "+
 				"options of nccl-tests or variables of NCCL are never compared", is, was)
@@ -134,14 +136,24 @@ func (s *Sweep) set(key fit.Key) *fit.Set {
 	if s.From != nil {
 		return s.From
 	}
-	pool, trusted := fit.NewPool(), s.trusted(key)
-	for _, r := range s.journal.of(key).runs {
-		if !r.isToLearnFrom() {
+	set := s.setOf(func(r *Run) bool { return r.of.Key == key })
+	set.Asked = map[fit.Key]map[fit.Request]bool{key: s.asked(key)} // the journal knows all of it, logs do not
+	return set
+}
+
+// setOf is what some runs measured under the setting.
+func (s *Sweep) setOf(of func(*Run) bool) *fit.Set {
+	pool, trusted := fit.NewPool(), map[fit.Key]func(*bench.Sample) bool{}
+	for _, r := range s.journal.runs {
+		if r.of.Setting != s.setting || !r.isToLearnFrom() || !of(r) {
 			continue
+		}
+		if key := r.of.Key; trusted[key] == nil {
+			trusted[key] = s.trusted(key)
 		}
 		pool.Begin(r.found.File)
 		for k := range r.found.Samples {
-			if m := &r.found.Samples[k]; trusted(m) {
+			if m := &r.found.Samples[k]; trusted[r.of.Key](m) {
 				pool.Add(m)
 			}
 		}
@@ -149,14 +161,12 @@ func (s *Sweep) set(key fit.Key) *fit.Set {
 			pool.Fail(&r.found.Failed[k])
 		}
 	}
-	set := pool.Set()
-	set.Asked = map[fit.Key]map[fit.Request]bool{key: s.asked(key)} // the journal knows all of it, logs do not
-	return set
+	return pool.Set()
 }
 
 // release is the one of NCCL that a subject was measured with; "": no run tells.
 func (s *Sweep) release(key fit.Key) string {
-	for _, r := range s.journal.of(key).runs {
+	for _, r := range s.under("").of(key).runs {
 		if r.found == nil {
 			continue
 		}
@@ -174,21 +184,21 @@ func (r *Run) isToLearnFrom() bool { return r.found != nil && r.kind != Prove &&
 
 // Samples are all that was measured to learn from, and what failed.
 func (s *Sweep) Samples() (samples, failed []bench.Sample) {
-	trusted := map[fit.Key]func(*bench.Sample) bool{}
-	for key := range s.journal.subjects {
-		trusted[key] = s.trusted(key)
+	trusted := map[subjectKey]func(*bench.Sample) bool{}
+	for at := range s.journal.subjects {
+		trusted[at] = s.under(at.setting).trusted(at.Key)
 	}
 	for _, r := range s.journal.runs {
 		if !r.isToLearnFrom() {
 			continue
 		}
 		for k := range r.found.Samples {
-			if m := &r.found.Samples[k]; trusted[r.of.Key](m) {
+			if m := &r.found.Samples[k]; trusted[keyOf(r.of)](m) {
 				samples = append(samples, *m)
 			}
 		}
 		for _, m := range r.found.Failed {
-			if m.Bytes == 0 {
+			if m.Bytes == 0 && r.of.Setting == "" { // what fails under another setting may run under this one
 				failed = append(failed, m)
 			}
 		}
@@ -208,7 +218,7 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 // asked returns what the runs of a subject were to measure, whether they succeeded or not: all that they came to.
 func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 	asked := map[fit.Request]bool{}
-	for _, r := range s.journal.of(key).runs {
+	for _, r := range s.of(key).runs {
 		if r.Outcome == Running {
 			continue
 		}
@@ -224,7 +234,7 @@ func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 // unmet returns what asked names and no run measured, each as a sample without a time.
 func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	asked := s.asked(key)
-	for _, r := range s.journal.of(key).runs {
+	for _, r := range s.of(key).runs {
 		if r.found != nil {
 			for k := range r.found.Samples {
 				m := &r.found.Samples[k]

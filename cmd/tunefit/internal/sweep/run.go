@@ -61,7 +61,11 @@ func (s *Sweep) finish(ctx context.Context, b, i int) error {
 		} else if c, ok := subject.suspect(start); ok {
 			alone := fit.Plan{Sizes: start.Sizes}
 			of := slices.Repeat(fit.Pass{c}, len(start.Sizes))
-			if err := s.add(ctx, batch.Kind, start.Key, alone, of); err != nil {
+			kind := batch.Kind
+			if kind == Try { // which has one start
+				kind = Measure
+			}
+			if err := s.add(ctx, kind, start.Key, alone, of); err != nil {
 				return err
 			}
 			continue
@@ -84,16 +88,13 @@ func (s *Sweep) finish(ctx context.Context, b, i int) error {
 
 // add runs one more start of one pass.
 func (s *Sweep) add(ctx context.Context, kind Kind, key fit.Key, plan fit.Plan, pass fit.Pass) error {
-	b := Batch{Kind: kind, Starts: []perfrun.Start{perfrun.Of(key, plan, []fit.Pass{pass}, s.number(key))}}
-	if err := s.journal.write(line{Batch: &b}); err != nil {
-		return err
-	}
-	return s.batch(ctx, len(s.journal.batches)-1)
+	start := perfrun.Of(key, s.setting, plan, []fit.Pass{pass}, s.number(key))
+	return s.begin(ctx, Batch{Kind: kind, Starts: []perfrun.Start{start}})
 }
 
 // number is that of a subject's next start, from 1.
 func (s *Sweep) number(key fit.Key) (n int) {
-	for _, b := range s.journal.of(key).batches {
+	for _, b := range s.of(key).batches {
 		n += len(b.Starts)
 	}
 	if group := s.From.Of(key); group != nil {
@@ -212,7 +213,7 @@ func (r *Run) mark() string {
 	if len(r.of.Passes) == 1 {
 		only = r.of.ConfigsAt(r.Sizes)
 	}
-	return bench.Mark(r.of.Name, r.of.Key.Coll, r.of.Key.Comm, string(r.kind), only)
+	return bench.Mark(r.of.Name, r.of.Key.Coll, r.of.Key.Comm, string(r.kind), only, r.of.Setting)
 }
 
 // at is the configuration that a run asks for in a pass of its start.
@@ -268,9 +269,17 @@ func (s *Sweep) command(r *Run, passes []perfrun.Pass, step perfrun.Step, dumps 
 		env = perfrun.Tuned(s.Library, policy)
 	}
 	maps.Copy(env, s.Bounds)
+	var unset []string
+	for name, value := range bench.SettingOf(r.of.Setting) {
+		if env[name] = value; value == "" {
+			delete(env, name)
+			unset = append(unset, name)
+		}
+	}
+	slices.Sort(unset)
 	// NCCL's log of each call costs a little time, so runs whose times are promised do without.
 	env["NCCL_DEBUG"], env["NCCL_DEBUG_SUBSYS"] = "INFO", "INIT,ENV"
-	if r.kind == Measure {
+	if r.kind == Measure || r.kind == Try {
 		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
 	}
 	argv = slices.Concat([]string{s.program(key)}, step.Args(), args)
@@ -282,6 +291,7 @@ func (s *Sweep) command(r *Run, passes []perfrun.Pass, step perfrun.Step, dumps 
 	return s.Launcher.Command(launch.Program{
 		Argv:  argv,
 		Env:   env,
+		Unset: unset,
 		Nodes: key.Nodes, RanksPerNode: perNode / each,
 	})
 }

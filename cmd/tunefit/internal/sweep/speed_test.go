@@ -75,7 +75,7 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 			c = nccl.Config{Cell: nccl.Cell{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)},
 				Channels: choices.Channels[n/6%9]}
 		}
-		start := perfrun.Of(key, fit.Plan{Sizes: o.Sizes}, []fit.Pass{slices.Repeat(fit.Pass{c}, len(o.Sizes))}, id)
+		start := perfrun.Of(key, "", fit.Plan{Sizes: o.Sizes}, []fit.Pass{slices.Repeat(fit.Pass{c}, len(o.Sizes))}, id)
 		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes, Log: fmt.Sprintf("logs/%05d-%s.log", id, start.Name)}
 		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []perfrun.Start{start}}},
 			{Begin: &run}, {End: &ending{id, End{Seconds: 6, Outcome: Measured}}}} {

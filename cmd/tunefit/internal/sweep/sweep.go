@@ -13,12 +13,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
@@ -45,7 +47,11 @@ type Options struct {
 	// Shared is why a process has several GPUs though nobody asked for that, in words; "": it has not.
 	Shared string
 	// Bounds are variables that bound channels (bench.ChannelBounds), which all runs get, as jobs will.
-	Bounds  map[string]string
+	Bounds map[string]string
+	// Settings are those of jobs to try besides the site's own: variables, as perfrun.Start has them.
+	Settings []string
+	Job      *profile.Profile // whose calls settings are compared by; nil: all sizes count alike
+
 	Library string        // our tuner library
 	Silence time.Duration // a run that prints nothing for so long is ended
 	Budget  time.Duration // for all runs together; 0: no limit
@@ -61,20 +67,27 @@ type Options struct {
 	Now func(cli.Step)                   // which run is going on; nil: nobody asks
 }
 
-// Sweep is one folder of measurements.
+// Sweep is one folder of measurements, as one setting sees it.
 type Sweep struct {
-	Options
-	journal         *journal
-	begun           time.Time
-	earlier         time.Duration    // that runs took before this process
-	preflightPassed bool             // the preflight found nothing
-	moreGPUs        bool             // a node has more GPUs than runs use, as the preflight saw
-	concluded       map[fit.Key]bool // nothing more is to be measured of it
-	cutShort        map[fit.Key]bool // what the rest of the budget was too short for
+	*folder
+	setting   string           // "": the site's own
+	concluded map[fit.Key]bool // nothing more is to be measured of it
+	cutShort  map[fit.Key]bool // what the rest of the budget was too short for
 	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
 	notOffered map[fit.Key]map[nccl.Cell]bool
 	channels   map[fit.Key]bench.MostChannels // of each subject, as NCCL's log of its runs says
-	cycles     string                         // the option of nccl-tests that repeats all sizes; empty: not known yet
+}
+
+// folder is what all settings of a sweep have in common.
+type folder struct {
+	Options
+	journal         *journal
+	settings        map[string]*Sweep
+	begun           time.Time
+	earlier         time.Duration // that runs took before this process
+	preflightPassed bool          // the preflight found nothing
+	moreGPUs        bool          // a node has more GPUs than runs use, as the preflight saw
+	cycles          string        // the option of nccl-tests that repeats all sizes; empty: not known yet
 }
 
 // errBudget ends a sweep early; what was measured is kept.
@@ -110,9 +123,34 @@ func Open(o Options) (*Sweep, error) {
 }
 
 func newSweep(o Options, j *journal) *Sweep {
-	return &Sweep{Options: o, journal: j, begun: time.Now(), concluded: map[fit.Key]bool{},
-		cutShort:   map[fit.Key]bool{},
-		notOffered: map[fit.Key]map[nccl.Cell]bool{}, channels: map[fit.Key]bench.MostChannels{}}
+	f := &folder{Options: o, journal: j, begun: time.Now(), settings: map[string]*Sweep{}}
+	return f.under("")
+}
+
+// under is the sweep of a setting.
+func (f *folder) under(setting string) *Sweep {
+	if f.settings[setting] == nil {
+		f.settings[setting] = &Sweep{folder: f, setting: setting, concluded: map[fit.Key]bool{},
+			cutShort: map[fit.Key]bool{}, notOffered: map[fit.Key]map[nccl.Cell]bool{},
+			channels: map[fit.Key]bench.MostChannels{}}
+	}
+	return f.settings[setting]
+}
+
+// of is what was done about a subject under the setting.
+func (s *Sweep) of(key fit.Key) *subject { return s.journal.of(subjectKey{key, s.setting}) }
+
+// subjects are all of them, under each setting.
+func (f *folder) subjects() iter.Seq2[*Sweep, fit.Key] {
+	return func(yield func(*Sweep, fit.Key) bool) {
+		for _, setting := range append([]string{""}, f.Settings...) {
+			for _, key := range f.Keys {
+				if !yield(f.under(setting), key) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Close ends the use of the folder.
@@ -187,8 +225,8 @@ func (s *Sweep) within(ctx context.Context, do func(context.Context) error) erro
 func (s *Sweep) all(ctx context.Context) error {
 	// Prove goes on with a proof, which may be of a policy that has been edited since.
 	for b, batch := range s.journal.batches {
-		if batch.Kind == Measure || batch.Kind == Verify {
-			if err := s.batch(ctx, b); err != nil {
+		if batch.Kind != Prove && batch.Kind != Loaded {
+			if err := s.under(batch.Starts[0].Setting).batch(ctx, b); err != nil {
 				return err
 			}
 		}
@@ -208,16 +246,21 @@ func (s *Sweep) all(ctx context.Context) error {
 				}
 				continue
 			}
-			if err := s.journal.write(line{Batch: &next}); err != nil {
-				return err
-			}
-			if err := s.batch(ctx, len(s.journal.batches)-1); err != nil {
+			if err := s.begin(ctx, next); err != nil {
 				return err
 			}
 		}
 		s.conclude(key)
 	}
-	return nil
+	return s.tryOthers(ctx)
+}
+
+// begin writes a batch down, and runs it.
+func (s *Sweep) begin(ctx context.Context, b Batch) error {
+	if err := s.journal.write(line{Batch: &b}); err != nil {
+		return err
+	}
+	return s.batch(ctx, len(s.journal.batches)-1)
 }
 
 func (s *Sweep) mark() string {

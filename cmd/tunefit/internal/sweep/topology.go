@@ -31,8 +31,8 @@ const dumpScript = `export NCCL_TOPO_DUMP_FILE="$1/$node.xml" NCCL_TOPO_DUMP_FIL
 // on a part of them would show a machine that no job finds. If it fails, the next one does without.
 func (s *Sweep) dumps(r *Run) bool {
 	_, gpus := s.needs()
-	return r.kind == Measure && r.of.Key.Ranks/r.of.Key.Nodes == gpus && !s.moreGPUs &&
-		len(s.journal.of(r.of.Key).runs) == 0
+	return r.kind == Measure && s.setting == "" && r.of.Key.Ranks/r.of.Key.Nodes == gpus && !s.moreGPUs &&
+		len(s.of(r.of.Key).runs) == 0
 }
 
 // dumping is a program's command with what writes the topology.

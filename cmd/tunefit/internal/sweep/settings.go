@@ -1,0 +1,336 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// tryOthers measures the settings that are to be tried: each in one start, of the default and of what is fastest under
+// the site's own. Then the best get a round of candidates, and meet the site's own in turns of fresh starts.
+func (s *Sweep) tryOthers(ctx context.Context) error {
+	var refused []string
+	for _, setting := range s.Settings {
+		if slices.ContainsFunc(refused, func(words string) bool { return hasWords(setting, words) }) {
+			continue // one of its variables has a value that fails
+		}
+		isLeft, err := s.under(setting).tryFirst(ctx)
+		if err != nil {
+			return err
+		}
+		if isLeft {
+			refused = append(refused, setting)
+		}
+	}
+	meet := append([]*Sweep{s}, s.finalists()...)
+	if len(meet) == 1 {
+		return nil
+	}
+	var names []string
+	for _, u := range meet[1:] {
+		names = append(names, u.setting)
+		for _, key := range s.Keys {
+			group, space, err := u.known(key)
+			if err != nil {
+				return err
+			}
+			if plan := space.Round(group); u.since(key, Measure) == 0 && len(plan.Passes) > 0 {
+				if err := u.plan(ctx, Measure, key, plan); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	turns := max(fit.MeetingStarts, s.Repetitions)
+	s.Say("settings that meet the site's own in turns, in %d fresh starts each: %s", turns, strings.Join(names, "; "))
+	for turn := range turns {
+		for _, u := range meet {
+			for _, key := range s.Keys {
+				group, space, err := u.known(key)
+				if err != nil {
+					return err
+				}
+				if u.since(key, Verify) <= turn && group != nil && u.whyNotMeasured(key) == "" {
+					if err := u.plan(ctx, Verify, key, space.Meeting(group)); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// hasWords reports whether a setting has all variables of another one.
+func hasWords(setting, words string) bool {
+	has := strings.Fields(setting)
+	return !slices.ContainsFunc(strings.Fields(words), func(w string) bool { return !slices.Contains(has, w) })
+}
+
+// tryFirst measures the first start of a setting, unless it did already. It reports whether the setting is left out,
+// since nothing runs under it.
+func (s *Sweep) tryFirst(ctx context.Context) (isLeft bool, err error) {
+	own := s.under("")
+	for _, key := range s.Keys {
+		group, space, err := own.known(key)
+		if err != nil {
+			return false, err
+		}
+		if tried := s.tried(key); tried < 0 || slices.ContainsFunc(space.Sizes, func(size uint64) bool {
+			return !slices.Contains(s.journal.batches[tried].Starts[0].Sizes, size)
+		}) {
+			if group == nil || own.whyNotMeasured(key) != "" {
+				continue
+			}
+			if err := s.plan(ctx, Try, key, space.Meeting(group)); err != nil {
+				return false, err
+			}
+		}
+		if reason := s.whyNotMeasured(key); reason != "" {
+			s.Say("the setting %s is left out, and so are those with all of its variables: %s", s.setting,
+				reason)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// plan measures a plan under the setting.
+func (s *Sweep) plan(ctx context.Context, kind Kind, key fit.Key, plan fit.Plan) error {
+	b := Batch{Kind: kind, Channels: s.Choices.Channels}
+	s.addStarts(&b, key, plan)
+	if err := s.preflight(ctx); err != nil {
+		return err
+	}
+	return s.begin(ctx, b)
+}
+
+// tried is the last batch of a subject that tried its setting first; -1: none.
+func (s *Sweep) tried(key fit.Key) (batch int) {
+	batch = -1
+	for b, of := range s.journal.batches {
+		if of.Kind == Try && keyOf(&of.Starts[0]) == (subjectKey{key, s.setting}) {
+			batch = b
+		}
+	}
+	return batch
+}
+
+// since counts the batches of a kind that a subject has since any setting was tried first.
+func (s *Sweep) since(key fit.Key, kind Kind) (n int) {
+	for _, b := range s.journal.batches {
+		switch {
+		case b.Kind == Try:
+			n = 0
+		case b.Kind == kind && keyOf(&b.Starts[0]) == subjectKey{key, s.setting}:
+			n++
+		}
+	}
+	return n
+}
+
+// finalists are the settings that meet the site's own, by their first starts alone: the same whenever it is asked.
+func (s *Sweep) finalists() (all []*Sweep) {
+	first := len(s.journal.runs) // of the runs in which settings were tried
+	for _, r := range s.journal.runs {
+		if r.kind == Try {
+			first = min(first, r.ID)
+		}
+	}
+	sets := []*fit.Set{s.setOf(func(r *Run) bool { return r.ID < first })}
+	var tried []*Sweep
+	for _, setting := range s.Settings {
+		u := s.under(setting)
+		if !slices.ContainsFunc(s.Keys, func(k fit.Key) bool { return u.whyNotMeasured(k) != "" }) {
+			tried = append(tried, u)
+			sets = append(sets, u.setOf(func(r *Run) bool { return r.Batch == u.tried(r.of.Key) }))
+		}
+	}
+	for _, i := range fit.Finalists(sets, s.Job) {
+		all = append(all, tried[i-1])
+	}
+	return all
+}
+
+// untaken says which variable of a run's setting NCCL did not take; empty: it took all, as far as its log tells.
+func (r *Run) untaken(text []byte) string {
+	for name, value := range bench.SettingOf(r.of.Setting) {
+		invalid := regexp.MustCompile(`(?mi)^.*\binvalid\b.*\b` + name + `\b.*$`)
+		if line := invalid.Find(text); line != nil && value != "" {
+			_, says, _ := strings.Cut(string(line), " NCCL WARN ")
+			return fmt.Sprintf("NCCL refuses %s=%s: %s", name, value, wording.Line(cmp.Or(says, string(line))))
+		}
+		if of := r.under(); of != nil {
+			has, isSet := bench.SettingOf(of.Variables)[name]
+			asked, err := strconv.ParseInt(value, 0, 64) // NCCL writes a number in its own way
+			same := has == value || err == nil && has == strconv.FormatInt(asked, 10)
+			if isSet && !same {
+				return fmt.Sprintf("NCCL says that it took %s=%s in place of %[1]s=%[3]s (is it set in nccl.conf?)", name,
+					has, value)
+			}
+		}
+	}
+	return ""
+}
+
+// first estimates what is left of the first start of a setting.
+func (s *Sweep) first(key fit.Key) work {
+	if tried := s.tried(key); tried >= 0 {
+		return s.notBegun(s.journal.batches[tried], key)
+	}
+	return s.ofVerification(key)
+}
+
+// meetings estimates what is left of the turns that settings meet in.
+func (s *Sweep) meetings(key fit.Key) (w work) {
+	if len(s.Settings) > 0 {
+		each := s.ofVerification(key)
+		for range max(fit.MeetingStarts, s.Repetitions) - s.since(key, Verify) {
+			w = w.plus(each).plus(each).plus(each)
+		}
+	}
+	return w
+}
+
+// mostSettings is how many settings a sweep compares, with the site's own.
+const mostSettings = 16
+
+// valueOf is what a value of a variable may be: it is a word in files and messages.
+var valueOf = regexp.MustCompile(`^[A-Za-z0-9_./:^=+%@~-]*$`)
+
+// settable are the names of variables that may be tried.
+var settable = regexp.MustCompile(`^(?:NCCL|RCCL|FI|OFI_NCCL|UCX)_[A-Z0-9_]+$`)
+
+// knownVariables are those that change times, as NCCL 2.30, RCCL, libfabric, aws-ofi-nccl and UCX have them.
+var knownVariables = strings.Fields(`NCCL_ALLOC_P2P_NET_LL_BUFFERS NCCL_BUFFSIZE NCCL_CGA_CLUSTER_SIZE
+	NCCL_COLLNET_ENABLE NCCL_COLLNET_NODE_THRESHOLD NCCL_CROSS_NIC NCCL_CTA_POLICY NCCL_CUMEM_ENABLE
+	NCCL_CUMEM_HOST_ENABLE NCCL_DMABUF_ENABLE NCCL_GDRCOPY_ENABLE NCCL_GDR_FLUSH_DISABLE NCCL_GRAPH_FILE
+	NCCL_GRAPH_MIXING_SUPPORT NCCL_GRAPH_REGISTER NCCL_IB_ADAPTIVE_ROUTING NCCL_IB_AR_THRESHOLD NCCL_IB_DISABLE
+	NCCL_IB_FIFO_TC NCCL_IB_GID_INDEX NCCL_IB_HCA NCCL_IB_MERGE_NICS NCCL_IB_MERGE_VFS NCCL_IB_PCI_RELAXED_ORDERING
+	NCCL_IB_QPS_PER_CONNECTION NCCL_IB_SL NCCL_IB_SPLIT_DATA_ON_QPS NCCL_IB_TC NCCL_IB_USE_INLINE
+	NCCL_IGNORE_CPU_AFFINITY NCCL_LAUNCH_MODE NCCL_LL128_BUFFSIZE NCCL_LL_BUFFSIZE NCCL_LOCAL_REGISTER
+	NCCL_MAX_P2P_NCHANNELS NCCL_MIN_P2P_NCHANNELS NCCL_MNNVL_ENABLE NCCL_NCHANNELS_PER_NET_PEER NCCL_NET
+	NCCL_NETDEVS_POLICY NCCL_NET_GDR_C2C NCCL_NET_GDR_LEVEL NCCL_NET_GDR_READ NCCL_NET_MERGE_LEVEL NCCL_NET_OVERHEAD
+	NCCL_NET_PLUGIN NCCL_NET_SHARED_BUFFERS NCCL_NET_SHARED_COMMS NCCL_NSOCKS_PERTHREAD NCCL_NTHREADS
+	NCCL_NVLSTREE_MAX_CHUNKSIZE NCCL_NVLS_CHUNKSIZE NCCL_NVLS_ENABLE NCCL_NVLS_NCHANNELS NCCL_P2P_DIRECT_DISABLE
+	NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_P2P_NET_CHUNKSIZE NCCL_P2P_NVL_CHUNKSIZE NCCL_P2P_PCI_CHUNKSIZE
+	NCCL_P2P_PXN_LEVEL NCCL_P2P_READ_ENABLE NCCL_P2P_USE_CUDA_MEMCPY NCCL_PAT_ENABLE NCCL_PROGRESS_APPENDOP_FREQ
+	NCCL_PROXY_APPEND_BATCH_SIZE NCCL_PXN_C2C NCCL_PXN_DISABLE NCCL_SHM_DISABLE NCCL_SHM_USE_CUDA_MEMCPY
+	NCCL_SINGLE_RING_THRESHOLD NCCL_SOCKET_IFNAME NCCL_SOCKET_NTHREADS NCCL_SYM_KERNEL NCCL_THREAD_THRESHOLDS
+	NCCL_TOPO_FILE NCCL_WIN_ENABLE NCCL_WORK_ARGS_BYTES NCCL_WORK_FIFO_BYTES RCCL_DDA_ENABLE RCCL_DDA_THRESHOLD
+	RCCL_MSCCLPP_ENABLE RCCL_MSCCLPP_THRESHOLD RCCL_MSCCL_ENABLE RCCL_MSCCL_FORCE_ENABLE FI_CXI_DEFAULT_CQ_SIZE
+	FI_CXI_DEFAULT_TX_SIZE FI_CXI_DISABLE_HOST_REGISTER FI_CXI_RDZV_EAGER_SIZE FI_CXI_RDZV_GET_MIN FI_CXI_RDZV_PROTO
+	FI_CXI_RDZV_THRESHOLD FI_CXI_RX_MATCH_MODE FI_EFA_USE_DEVICE_RDMA FI_HMEM_CUDA_USE_GDRCOPY FI_MR_CACHE_MONITOR
+	FI_PROVIDER OFI_NCCL_CQ_READ_COUNT OFI_NCCL_EAGER_MAX_SIZE OFI_NCCL_FORCE_NUM_RAILS OFI_NCCL_GDR_FLUSH_DISABLE
+	OFI_NCCL_MIN_STRIPE_SIZE OFI_NCCL_NIC_DUP_CONNS OFI_NCCL_PROTOCOL OFI_NCCL_ROUND_ROBIN_THRESHOLD UCX_IB_GID_INDEX
+	UCX_IB_SL UCX_IB_TRAFFIC_CLASS UCX_MAX_RNDV_RAILS UCX_NET_DEVICES UCX_RNDV_SCHEME UCX_RNDV_THRESH UCX_TLS`)
+
+// KnownVariables begin what --try may be.
+func KnownVariables([]string) (all []string) {
+	for _, name := range knownVariables {
+		all = append(all, name+"=")
+	}
+	return all
+}
+
+// CheckSetting says why a variable cannot be tried with a value; nil: it can.
+func CheckSetting(name, value string) error {
+	why := ""
+	switch {
+	case !settable.MatchString(name):
+		why = "not a variable that a sweep tries (allowed: NCCL_*, RCCL_*, FI_*, OFI_NCCL_*, UCX_*)"
+	case strings.HasPrefix(name, "NCCL_DEBUG"):
+		why = "it would hide what ran: the sweep reads NCCL's log (allowed: other variables)"
+	case strings.HasPrefix(name, "NCCL_TUNER_"):
+		why = "the sweep sets it, to choose what is measured (allowed: other variables)"
+	case strings.HasSuffix(name, "_NCHANNELS") && slices.Contains(decisive, name), strings.HasSuffix(name, "_CTAS"):
+		why = "it decides the channels instead of a tuner (allowed: --channels; or set it for the sweep and all jobs)"
+	case slices.Contains(decisive, name):
+		why = "it decides instead of a tuner (allowed: --algos, --protos)"
+	case !bench.StaysWithTimes(name):
+		why = "it changes no time (allowed: variables that do)"
+	case !valueOf.MatchString(value):
+		return fmt.Errorf("%s: value %s (allowed: letters, digits and ._/:^=+%%@~-; commas separate values)", name,
+			wording.Quote(value))
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s: %s", name, why)
+}
+
+// ParseSettings returns the combinations of values besides the site's own setting, which the environment has. A word is
+// NAME=VALUE, or another value of the name before it. Warnings are about names that may be mistyped.
+func ParseSettings(given []string) (settings, warnings []string, err error) {
+	var names []string
+	values := map[string][]string{}
+	for _, word := range given {
+		name, value, begins := strings.Cut(word, "=")
+		switch {
+		case begins && values[name] != nil:
+			return nil, nil, fmt.Errorf("%s is named twice (needed: all of its values in one)", name)
+		case begins:
+			names = append(names, name)
+		case len(names) == 0:
+			return nil, nil, fmt.Errorf("%s: no variable (needed: NAME=VALUE,VALUE)", wording.Quote(word))
+		default:
+			name, value = names[len(names)-1], word
+		}
+		if err := CheckSetting(name, value); err != nil {
+			return nil, nil, err
+		}
+		if value == "0" && strings.HasSuffix(name, "_DISABLE") { // as if it were unset
+			value = ""
+		}
+		if begins && !slices.Contains(knownVariables, name) {
+			meant := ""
+			for _, known := range knownVariables {
+				if strings.EqualFold(known, wording.Nearest(name, lowerCase(knownVariables))) {
+					meant = "did you mean " + known + "? "
+				}
+			}
+			warnings = append(warnings, fmt.Sprintf("%s is no variable that tunefit knows: %sit is tried as it is", name,
+				meant))
+		}
+		values[name] = append(values[name], value)
+	}
+	slices.Sort(names)
+	settings = []string{""}
+	for _, name := range names {
+		var more []string
+		for _, before := range settings {
+			for _, value := range values[name] {
+				word := ""
+				if value != os.Getenv(name) {
+					word = name + "=" + value
+				}
+				if with := strings.TrimSpace(before + " " + word); !slices.Contains(more, with) {
+					more = append(more, with)
+				}
+			}
+		}
+		settings = more
+	}
+	settings = slices.DeleteFunc(settings, func(s string) bool { return s == "" })
+	if n := 1 + len(settings); n > mostSettings {
+		return nil, nil, fmt.Errorf("%s=...: %d combinations, with the site's own setting (allowed: %d; try one variable "+
+			"at a time, set its best value in the environment, then try the next)", strings.Join(names, "=..., "), n,
+			mostSettings)
+	}
+	return settings, warnings, nil
+}
+
+func lowerCase(names []string) (all []string) {
+	for _, name := range names {
+		all = append(all, strings.ToLower(name))
+	}
+	return all
+}
