@@ -248,7 +248,7 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 				row := a.engines[d].Policy.Rules[x.Rule]
 				o.File, o.Row = d.Policy, row.Line
 				o.guessed = o.guessed && !row.Cells.Single()
-				o.MeasuredNodes = a.sheets[d].Remarks(o.Row).Nodes
+				o.MeasuredNodes, o.Comment = a.sheets[d].Remarks(o.Row).Nodes, a.sheets[d].Field(o.Row, "comment")
 			} else {
 				o.Why = telemetry.Reason(a.engines[d], query, x)
 			}
@@ -298,7 +298,7 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	if err != nil {
 		return x, err
 	}
-	x = Explained{Files: d, Sheet: a.Sheet(d), Outcome: answers[0], Engine: a.engines[d],
+	x = Explained{Files: d, Sheet: a.sheets[d], Outcome: answers[0], Engine: a.engines[d],
 		Source: cmp.Or(answers[0].CostModel, a.Costs.source())}
 	if x.Costs, err = a.Costs.Of(q.Comm.Comm); err != nil {
 		return x, err
@@ -318,9 +318,6 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	x.Explanation = a.view(d, q.Comm).Explain(q.query(x.Outcome.table, a.ABI))
 	return x, nil
 }
-
-// Sheet is the policy's text by rows; nil without a policy.
-func (a *Asker) Sheet(d Decider) *policy.Sheet { return a.sheets[d] }
 
 // throughABI is what NCCL gets of a decision through a version of the ABI. It does as the C side of the library
 // (tuner/plugin/tables.c) and NCCL do. It does not change table, which is NCCL's.
@@ -482,6 +479,7 @@ type Outcome struct {
 	NotRaised int    `json:"channels_not_raised,omitempty"`
 	File      string `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row       int    `json:"row,omitempty"`  // line of the policy that decided; left out: none did
+	Comment   string `json:"-"`              // of that row
 	// MeasuredNodes is on how many nodes the row was measured, where its comments say that its own nodes were not.
 	MeasuredNodes int    `json:"measured_on_nodes,omitempty"`
 	ByModel       bool   `json:"by_model,omitempty"`

@@ -226,10 +226,9 @@ func (t *File) Run() (results []Result, asked *ask.Asker, comms []policy.Comm, e
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	rows := rowTexts{Decider: t.Decider, sheet: a.Sheet(t.Decider)}
 	for i := range t.cases {
 		c := &t.cases[i]
-		r, err := c.run(a, rows)
+		r, err := c.run(a, t.Decider)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s:%d: %s: %w", t.file, c.line, c.Name, err)
 		}
@@ -242,7 +241,7 @@ func (t *File) Run() (results []Result, asked *ask.Asker, comms []policy.Comm, e
 
 // run asks about one test. A range of sizes grows by those at which the files' own ranges begin and end, so that an
 // error at a border is found.
-func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
+func (c *policyCase) run(a *ask.Asker, by ask.Decider) (r Result, err error) {
 	a.CommName = c.CommName
 	c.call.Comm = a.Comm(c.call.Comm.Comm)
 	sizes, isRange := c.sizes()
@@ -250,13 +249,13 @@ func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
 		sizes = a.Files.Sizes(sizes, c.call.Coll, c.call.Comm.Comm)
 	}
 	a.Offers = c.offers()
-	outcomes, err := a.Ask(rows.Decider, c.call, sizes...)
+	outcomes, err := a.Ask(by, c.call, sizes...)
 	if err != nil {
 		return Result{}, err
 	}
 	r = Result{Line: c.line, Name: c.Name}
 	for _, o := range outcomes {
-		if diff := c.Expect.compare(o, rows); len(diff) > 0 {
+		if diff := c.Expect.compare(o, by.Policy); len(diff) > 0 {
 			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes),
 				wording.Plural(o.Comm.Nodes, "node"), wording.Plural(o.Comm.Ranks, "rank"), o.CallText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.Bytes, diff})
@@ -266,29 +265,16 @@ func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
 	return r, nil
 }
 
-// rowTexts names rows and knows their comments.
-type rowTexts struct {
-	ask.Decider
-	sheet *policy.Sheet // nil without a policy
-}
-
-func (t rowTexts) comment(o ask.Outcome) string {
-	if o.Row == 0 {
-		return ""
-	}
-	return t.sheet.Field(o.Row, "comment")
-}
-
 // whoDecided names what decided, with the row's comment.
-func (t rowTexts) whoDecided(o ask.Outcome) string {
-	if comment := t.comment(o); comment != "" {
-		return fmt.Sprintf("%s (%s)", o.DecidedBy(), comment)
+func whoDecided(o ask.Outcome) string {
+	if o.Comment != "" {
+		return fmt.Sprintf("%s (%s)", o.DecidedBy(), o.Comment)
 	}
 	return o.DecidedBy()
 }
 
 // compare returns the fields that are not as expected.
-func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
+func (e *expectation) compare(o ask.Outcome, file string) (diff []fieldDiff) {
 	differs := func(ok bool, field, expected, got string) {
 		if !ok {
 			diff = append(diff, fieldDiff{field, expected, got})
@@ -321,14 +307,14 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(*e.Chunk == chunk(o.Chunk), "chunk", size(uint64(*e.Chunk)), size(uint64(o.Chunk)))
 	}
 	if e.Row != nil {
-		differs(*e.Row == o.Row, "row", fmt.Sprintf("%s:%d", rows.Policy, *e.Row), rows.whoDecided(o))
+		differs(*e.Row == o.Row, "row", fmt.Sprintf("%s:%d", file, *e.Row), whoDecided(o))
 	}
 	if e.Comment != nil {
-		differs(o.Row > 0 && strings.Contains(rows.comment(o), *e.Comment), "comment", *e.Comment, rows.whoDecided(o))
+		differs(o.Row > 0 && strings.Contains(o.Comment, *e.Comment), "comment", *e.Comment, whoDecided(o))
 	}
 	if e.DecidedBy != "" {
 		by := map[string]bool{"row": o.Row > 0, "model": o.ByModel, "nccl": o.Row == 0 && !o.ByModel}
-		differs(by[string(e.DecidedBy)], "decided_by", string(e.DecidedBy), rows.whoDecided(o))
+		differs(by[string(e.DecidedBy)], "decided_by", string(e.DecidedBy), whoDecided(o))
 	}
 	return diff
 }
