@@ -34,6 +34,19 @@ func TestCanary(t *testing.T) {
 	}
 }
 
+// However much slower an edit is, it is taken back.
+func TestCanaryOfVeryBadEdit(t *testing.T) {
+	for _, us := range []float64{14000, 16000, 20000, 40000, 100000} {
+		j := play(t, true, false, fastRows, slowRows)
+		j.byVersion(map[string]float64{fastRows: 10000, slowRows: us})
+		j.run(time.Minute)
+		j.save(j.versions[slowRows])
+		if j.run(5 * time.Minute); j.inForce != j.versions[fastRows] || len(j.notes) == 0 || !j.last().Slower() {
+			t.Errorf("%v us instead of 10000: it stays; the log: %v", us, j.log.lines)
+		}
+	}
+}
+
 // An edit that goes back to what was in force before stays, whichever side is in force just then.
 func TestCanaryOfEditThatGoesBack(t *testing.T) {
 	for _, after := range []time.Duration{20 * time.Second, 21 * time.Second, 22 * time.Second, 23 * time.Second} {

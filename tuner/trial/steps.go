@@ -1,18 +1,19 @@
 package trial
 
 import (
+	"slices"
 	"time"
 )
 
 // steps finds a job's steps in one communicator's stamps. It first looks at all calls for the number after
 // which they repeat. Then it notes when each step begins.
 type steps struct {
-	period uint64         // calls in a step; 0: not known yet
-	took   time.Duration  // the median of steps, as the period was found,
-	noise  float64        // and by how much they vary: the standard deviation of the logarithm
-	kind   uint64         // equal for steps of the same calls, wherever they begin and however many periods they have
-	unlike int            // steps in a row that did not take about as long as that
-	counts map[uint64]int // of the calls in a step, by their hashes
+	period uint64          // calls in a step; 0: not known yet
+	took   time.Duration   // the median of steps, as the period was found,
+	noise  float64         // and by how much they vary: the standard deviation of the logarithm
+	kind   uint64          // equal for steps of the same calls, wherever they begin and however many periods they have
+	unlike []time.Duration // steps in a row that did not take about as long as that
+	counts map[uint64]int  // of the calls in a step, by their hashes
 
 	last    Stamp
 	started bool // last is a stamp
@@ -60,17 +61,22 @@ func (s *steps) add(stamp Stamp) (done step, ok bool) {
 		return step{}, false
 	}
 	done = step{last.Call, stamp.Call, at(last), time.Duration(stamp.Nanos - last.Nanos)}
-	if s.unlike++; float64(done.took) < alike*float64(s.took) && alike*float64(done.took) > float64(s.took) {
-		s.unlike = 0
+	if float64(done.took) < alike*float64(s.took) && alike*float64(done.took) > float64(s.took) {
+		s.unlike = nil
+		return done, true
 	}
-	if s.unlike == wrongSteps {
-		*s = steps{} // it was found while something was in the way, or the job has become another
-		return step{}, false
+	if s.unlike = append(s.unlike, done.took); len(s.unlike) == wrongSteps {
+		if least, most := slices.Min(s.unlike), slices.Max(s.unlike); float64(most) > alike*float64(least) {
+			*s = steps{} // it was found while something was in the way, or the job has become another
+			return step{}, false
+		}
+		s.took, s.unlike = done.took, nil // as by a version that is far slower, or faster
 	}
 	return done, true
 }
 
-// wrongSteps is how many steps in a row of another time than that of the step found show that it was found wrong.
+// wrongSteps is how many steps in a row of another time than that of the step found show that it was found wrong, or
+// that steps have changed.
 const wrongSteps = 16
 
 // times is a multiple of a duration.

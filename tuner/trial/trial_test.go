@@ -358,32 +358,45 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// A step that was found while something was in the way is found anew.
+// A step that was found while something was in the way is found anew. Steps of other times are steps, as by a version that
+// is far slower or faster.
 func TestStepFoundWrong(t *testing.T) {
-	var s steps
-	now, call := uint64(1e18), uint64(0)
-	play := func(calls int, each time.Duration) (ended int) {
-		for range calls {
-			if call%s.every() == 0 {
-				if _, ok := s.add(Stamp{Call: call, Hash: 1 + call%5, Nanos: now}); ok {
-					ended++
+	for _, c := range []struct {
+		name  string
+		each  func(call uint64) time.Duration
+		calls uint64 // in a step, then
+		took  time.Duration
+	}{
+		{"faster", func(uint64) time.Duration { return time.Millisecond }, 5, 5 * time.Millisecond},
+		{"by turns", func(call uint64) time.Duration { return []time.Duration{1, 9}[call/5%2] * time.Millisecond }, 10,
+			50 * time.Millisecond},
+	} {
+		var s steps
+		now, call := uint64(1e18), uint64(0)
+		play := func(calls int, each func(uint64) time.Duration) (ended int) {
+			for range calls {
+				if call%s.every() == 0 {
+					if _, ok := s.add(Stamp{Call: call, Hash: 1 + call%5, Nanos: now}); ok {
+						ended++
+					}
 				}
+				now += uint64(each(call))
+				call++
 			}
-			now += uint64(each)
-			call++
+			return ended
 		}
-		return ended
-	}
-	play(2*enoughCalls, 100*time.Millisecond)
-	if found, _ := s.find(time.Unix(0, int64(now))); !found || s.took != 500*time.Millisecond {
-		t.Fatalf("%+v", s.took)
-	}
-	if ended := play(5*(wrongSteps+5), time.Millisecond); ended >= wrongSteps || s.period != 0 {
-		t.Errorf("%d steps of another length count, and a step is %d calls", ended, s.period)
-	}
-	play(2*enoughCalls, time.Millisecond)
-	if found, _ := s.find(time.Unix(0, int64(now))); !found || s.took != 5*time.Millisecond {
-		t.Errorf("it is not found anew: %v", s.took)
+		play(2*enoughCalls, func(uint64) time.Duration { return 100 * time.Millisecond })
+		if found, _ := s.find(time.Unix(0, int64(now))); !found || s.took != 500*time.Millisecond {
+			t.Fatalf("%s: %+v", c.name, s.took)
+		}
+		ended := play(5*(wrongSteps+5), c.each)
+		if (ended >= wrongSteps) != (c.calls == 5) || (s.period == 0) != (c.calls != 5) {
+			t.Errorf("%s: %d steps of another length count, and a step is %d calls", c.name, ended, s.period)
+		}
+		play(2*enoughCalls, c.each)
+		if s.find(time.Unix(0, int64(now))); s.period != c.calls || s.took != c.took {
+			t.Errorf("%s: a step is found as %d calls in %v", c.name, s.period, s.took)
+		}
 	}
 }
 
