@@ -44,23 +44,29 @@ func (e *Evidence) difference(factor, arm, than int) contrast {
 func (e *Evidence) cost(runs ...Run) contrast {
 	times := e.indicators(make([]int, len(e.Factors)))
 	for _, run := range runs {
-		if run.Made != nil {
-			floats.Add(times, flat(run.Made))
-			continue
+		made := []float64(nil)
+		for _, of := range e.madeIn(run) {
+			made = append(made, of[1:]...)
 		}
-		for _, b := range run.Blocks {
-			floats.AddScaled(times, float64(b.Steps+unsettled+1), e.indicators(b.Arms))
-		}
+		floats.Add(times, made)
 	}
 	return e.fit.contrast(times)
 }
 
-// flat is what was made by each arm but NCCL's choice.
-func flat(made [][]float64) (all []float64) {
-	for _, of := range made {
-		all = append(all, of[1:]...)
+// madeIn is how many steps each arm of each factor has made in a run. Where it does not say, its blocks do.
+func (e *Evidence) madeIn(run Run) [][]float64 {
+	if run.Made != nil {
+		return run.Made
 	}
-	return all
+	made := e.none()
+	for _, b := range run.Blocks {
+		for i, k := range b.Arms {
+			if k >= 0 {
+				made[i][k] += float64(b.Steps + unsettled + 1)
+			}
+		}
+	}
+	return made
 }
 
 // factor is the time of a step by these arms, relative to that by NCCL's choice.

@@ -211,16 +211,10 @@ func (e *experiment) judge() {
 		}
 	}
 	e.judged, e.hurt = e.Blocks, false
-	lost := e.cost(*e.run)
-	steps, blocks := 0.0, len(e.run.Blocks)
-	if e.run.Made != nil && len(e.Factors) > 0 {
-		steps = floats.Sum(e.run.Made[0])
-	} else {
-		for _, b := range e.run.Blocks {
-			steps += float64(b.Steps)
-		}
+	if made := e.madeIn(*e.run); len(made) > 0 {
+		lost, blocks := e.cost(*e.run), float64(len(e.run.Blocks))
+		e.resting = lost.least-lost.err > e.budget*floats.Sum(made[0])*max(1, budgetBlocks/blocks)
 	}
-	e.resting = lost.least-lost.err > e.budget*steps*max(1, budgetBlocks/float64(blocks))
 }
 
 // tooEarly reports that too little is known for an end.

@@ -86,20 +86,21 @@ type scheduler struct {
 	aside      time.Time                    // since when steps are of another kind; zero: they are not
 	seen       int                          // of what was judged (rounds); -1: it has just begun
 
-	length    time.Duration     // of a block
-	plans     map[int64]Variant // by block, of the latest blocks
-	arms      map[string][]int  // of what was planned, by its meaning
-	steps     steps
-	queue     queue
-	kind      uint64   // of the steps that were found last
-	history   []period // what was in force, the latest last
-	asked     Variant  // proposed last
-	askedAt   time.Time
-	changedAt time.Time     // when what is in force came
-	accounted uint64        // calls that are in what was made
-	lag       time.Duration // from a proposal until it is in force
-	stuck     time.Duration // of steps since what was asked is awaited
-	gaveUp    bool          // and said that there are no steps
+	length     time.Duration // of a block
+	planned    Variant       // for the block plannedFor; nil: nothing
+	plannedFor int64
+	arms       map[string][]int // of what was planned, by its meaning
+	steps      steps
+	queue      queue
+	kind       uint64   // of the steps that were found last
+	history    []period // what was in force, the latest last
+	asked      Variant  // proposed last
+	askedAt    time.Time
+	changedAt  time.Time     // when what is in force came
+	accounted  uint64        // calls that are in what was made
+	lag        time.Duration // from a proposal until it is in force
+	stuck      time.Duration // of steps since what was asked is awaited
+	gaveUp     bool          // and said that there are no steps
 }
 
 // period is a version's time in force.
@@ -235,7 +236,7 @@ func (s *scheduler) watch(rest Variant) bool {
 // begin begins an experiment, whose versions with makes. none are the arms of what is in force now.
 func (s *scheduler) begin(x *experiment, with func([]int) (Variant, error), none Variant) {
 	s.experiment, s.with, s.stuck, s.accounted, s.queue.recent, s.seen = x, with, 0, 0, nil, -1
-	s.plans, s.arms = map[int64]Variant{}, map[string][]int{none.Meaning(): make([]int, len(x.Factors))}
+	s.planned, s.arms = nil, map[string][]int{none.Meaning(): make([]int, len(x.Factors))}
 }
 
 // leave leaves the experiment under way, and lets a version stay; nil: what is in force.
@@ -374,7 +375,7 @@ func (s *scheduler) count(one step) {
 	if x := s.experiment; !x.hurt && x.surelyBad() {
 		x.hurt = true
 		if v, err := s.version(x.leaders()); err == nil {
-			s.plans[s.blockOf(s.now())] = v
+			s.planned, s.plannedFor = v, s.blockOf(s.now())
 		}
 	}
 }
@@ -430,7 +431,7 @@ func (s *scheduler) divide() (anew bool, tooLong time.Duration) {
 			return false, 0
 		}
 	}
-	s.length, s.plans = length, map[int64]Variant{}
+	s.length, s.planned = length, nil
 	return true, 0
 }
 
@@ -456,24 +457,17 @@ func (s *scheduler) blockOf(t time.Time) int64 { return t.UnixNano() / int64(s.l
 
 // steer proposes what is planned for the time at which the change will be in force.
 func (s *scheduler) steer(now time.Time) error {
-	block := s.blockOf(now.Add(s.lag))
-	planned := s.plans[block]
-	if planned == nil {
-		var err error
-		if planned, err = s.version(s.experiment.draw(block)); err != nil {
+	if block := s.blockOf(now.Add(s.lag)); s.planned == nil || s.plannedFor != block {
+		v, err := s.version(s.experiment.draw(block))
+		if err != nil {
 			return err
 		}
-		for of := range s.plans {
-			if of < block {
-				delete(s.plans, of)
-			}
-		}
-		s.plans[block] = planned
+		s.planned, s.plannedFor = v, block
 	}
 	// To ask for something else would only begin the change anew, and where blocks are shorter than changes take, none
 	// would ever come.
 	if !s.awaits() || now.Sub(s.askedAt) >= mostWait {
-		s.ask(planned, now)
+		s.ask(s.planned, now)
 	}
 	return nil
 }
