@@ -13,15 +13,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-func testTopology() *topo.Summary {
-	return &topo.Summary{GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, IntraBW: 360,
-		MinPairBW: 360, Intra: "NVL",
-		NVLinkBW: 360, NICs: 8, NICBW: 50, NetBW: 400, GPUNIC: "PXB", GPUNICBW: 48, GDR: true}
+func testTopology() *topo.Machine {
+	return &topo.Machine{Fingerprint: sameKind, Summary: topo.Summary{GPUs: 8, Hosts: 1, CPUs: 2, SM: 90,
+		Arch: "x86_64", NVSwitch: true, IntraBW: 360, MinPairBW: 360, Intra: "NVL", NVLinkBW: 360, NICs: 8, NICBW: 50, NetBW: 400, GPUNIC: "PXB", GPUNICBW: 48, GDR: true}}
 }
 
 // testTopologies are unknown, one with and one without NVSwitches.
-var testTopologies = []*topo.Summary{nil, testTopology(), {GPUs: 3, Hosts: 1, CPUs: 1, SM: 7, Arch: "arm64",
-	IntraBW: 2.5, Intra: "PHB", GPUNIC: "DIS"}}
+var testTopologies = []*topo.Machine{nil, testTopology(), {Fingerprint: otherKind, Summary: topo.Summary{GPUs: 3,
+	Hosts: 1, CPUs: 1, SM: 7, Arch: "arm64", IntraBW: 2.5, Intra: "PHB", GPUNIC: "DIS"}}}
 
 // plainCondition says whether a condition holds, by closures over Go's own arithmetic: no expr, no
 // types, no folding.
@@ -135,14 +134,18 @@ func (g conditionWriter) truth(depth int) (string, truth) {
 		}
 		return fmt.Sprintf("%q == coll", spelling), func(q *Query, c Comm) bool { return q.Coll == coll }
 	case 6:
-		switch g.rng.IntN(3) {
+		switch g.rng.IntN(4) {
+		case 2:
+			return "topo.fingerprint == '" + otherKind + "'", func(q *Query, c Comm) bool {
+				return c.Topo.Fingerprint == otherKind
+			}
 		case 0:
-			return "topo.nvswitch", func(q *Query, c Comm) bool { return c.Topo.NVSwitch }
+			return "topo.nvswitch", func(q *Query, c Comm) bool { return c.Topo.Summary.NVSwitch }
 		case 1:
-			return "topo.intra == 'nvl'", func(q *Query, c Comm) bool { return c.Topo.Intra == "NVL" }
+			return "topo.intra == 'nvl'", func(q *Query, c Comm) bool { return c.Topo.Summary.Intra == "NVL" }
 		}
 		return "topo.gpu_nic not in ['PXB', 'PIX']", func(q *Query, c Comm) bool {
-			return c.Topo.GPUNIC != "PXB" && c.Topo.GPUNIC != "PIX"
+			return c.Topo.Summary.GPUNIC != "PXB" && c.Topo.Summary.GPUNIC != "PIX"
 		}
 	case 7:
 		low := g.rng.IntN(8)
@@ -206,9 +209,9 @@ func (g conditionWriter) number(depth int) (string, number) {
 	case 6:
 		return "nvl_domains", func(q *Query, c Comm) float64 { return float64(c.NVLDomains) }
 	case 7:
-		return "topo.gpus", func(q *Query, c Comm) float64 { return float64(c.Topo.GPUs) }
+		return "topo.gpus", func(q *Query, c Comm) float64 { return float64(c.Topo.Summary.GPUs) }
 	case 8:
-		return "topo.intra_bw", func(q *Query, c Comm) float64 { return c.Topo.IntraBW }
+		return "topo.intra_bw", func(q *Query, c Comm) float64 { return c.Topo.Summary.IntraBW }
 	case 9:
 		n := g.rng.IntN(3)
 		return fmt.Sprintf("%d*KiB/256", n), func(q *Query, c Comm) float64 { return float64(4 * n) }

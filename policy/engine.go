@@ -21,10 +21,10 @@ type Engine struct {
 	Standing model.Standing
 	// Digest covers all that decisions depend on. Ranks compare it, because two ranks that decide differently
 	// hang the job. Each rank finds the topology by itself, so its whole summary is part of the digest if a
-	// condition uses any of it. Otherwise an engine with only a policy or only a model has the digest of that.
+	// condition uses any of it, and the fingerprint if one uses that. Otherwise an engine with only a policy or only a model has the digest of that.
 	Digest identity.Digest
 
-	topo *topo.Summary // for conditions; nil: not known, or not needed
+	topo *topo.Machine // for conditions; nil: not known, or not needed
 }
 
 // NeedsTopology reports whether the machine has to be known for NewEngine.
@@ -34,7 +34,7 @@ func NeedsTopology(p *Policy, m *model.Model) bool {
 
 // NewEngine combines a policy and a model for a machine. Either may be nil; here is nil if the machine is not
 // known.
-func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
+func NewEngine(p *Policy, m *model.Model, here *topo.Machine) *Engine {
 	e := &Engine{Policy: p}
 	if m != nil {
 		e.Model, e.Standing = m.On(here)
@@ -48,10 +48,8 @@ func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
 		parts = append(parts, of[:])
 	}
 	if p != nil && p.NeedsTopology() {
-		if here != nil {
-			e.topo = &here.Summary
-		}
-		parts = append(parts, fmt.Appendf(nil, "%+v", e.topo))
+		e.topo = here
+		parts = append(parts, p.ofMachine(here))
 	}
 	if len(parts) == 1 {
 		copy(e.Digest[:], parts[0])

@@ -184,7 +184,7 @@ func TestEngineDigest(t *testing.T) {
 		t.Error("a policy and a model have the digest of one")
 	}
 	away := compiled(t, func(f *model.File) {
-		f.Provenance.Topology = &model.Machine{Fingerprint: "0123456789abcdef"}
+		f.Provenance.Topology = &topo.Machine{Fingerprint: "0123456789abcdef"}
 	})
 	if NewEngine(rows, away, nil).Digest != rows.Digest {
 		t.Error("a model that is not used counts")
@@ -195,14 +195,14 @@ func TestEngineDigest(t *testing.T) {
 // condition may tell apart.
 func TestEngineTopology(t *testing.T) {
 	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
-	by := func(here *model.Machine) (By, identity.Digest) {
+	by := func(here *topo.Machine) (By, identity.Digest) {
 		e := NewEngine(rows, nil, here)
 		return e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(
 			Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
 	}
 	seen := map[identity.Digest]bool{}
 	for _, test := range []struct {
-		here *model.Machine
+		here *topo.Machine
 		want By
 	}{{nil, ByNCCL}, {machineOf(t, sameKind, topo.Summary{GPUs: 4}), ByRow},
 		{machineOf(t, sameKind, topo.Summary{GPUs: 8}), ByNCCL}} {
@@ -211,6 +211,20 @@ func TestEngineTopology(t *testing.T) {
 			t.Errorf("%+v: by %d, want %d, or a digest that another machine has", test.here, got, test.want)
 		}
 		seen[digest] = true
+	}
+	kind := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.fingerprint == '"+sameKind+"'\n")
+	for fingerprint, want := range map[string]bool{sameKind: true, otherKind: false} {
+		here := machineOf(t, fingerprint, topo.Summary{GPUs: 4})
+		e := NewEngine(kind, nil, here)
+		if e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Rows().Empty() == want {
+			t.Errorf("on %s the row is used: %t", fingerprint, !want)
+		}
+		if same := e.Digest == NewEngine(kind, nil, machineOf(t, sameKind, topo.Summary{GPUs: 4})).Digest; same != want {
+			t.Errorf("the digest tells %s apart: %t", fingerprint, !same)
+		}
+		if NewEngine(rows, nil, here).Digest != NewEngine(rows, nil, machineOf(t, sameKind, topo.Summary{GPUs: 4})).Digest {
+			t.Error("the fingerprint counts where no condition asks for it")
+		}
 	}
 	if plain := rowsOf(t, "allreduce,1,2,ring,ll,3,2,8\n"); NewEngine(plain, nil,
 		machineOf(t, sameKind, topo.Summary{})).Digest != plain.Digest {

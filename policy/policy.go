@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Policy is a checked and compiled policy file. It does not change.
@@ -24,6 +25,7 @@ type Policy struct {
 	NeverAsked int
 
 	needsTopology bool
+	asksKind      bool // a condition has the machine's fingerprint
 	asksRelease   bool
 	asksName      bool
 	header        header // of the file
@@ -62,6 +64,7 @@ func complete(p *Policy) *Policy {
 			continue
 		}
 		p.needsTopology = p.needsTopology || r.When.Asks(when.Topology)
+		p.asksKind = p.asksKind || r.When.Asks(when.Fingerprint)
 		p.asksRelease = p.asksRelease || r.NCCL != nccl.AnyRelease || r.When.Asks(when.NCCL)
 		p.asksName = p.asksName || r.Name != "" || r.When.Asks(when.Name)
 	}
@@ -86,6 +89,17 @@ func (p *Policy) AsksName() bool { return p.asksName }
 // NeedsTopology reports whether a condition mentions topo: for a Comm without Topo, that row never
 // matches.
 func (p *Policy) NeedsTopology() bool { return p.needsTopology }
+
+// ofMachine is what conditions may use of the machine, for a digest.
+func (p *Policy) ofMachine(here *topo.Machine) []byte {
+	switch {
+	case here == nil:
+		return []byte("not known")
+	case p.asksKind:
+		return fmt.Appendf(nil, "%+v", *here)
+	}
+	return fmt.Appendf(nil, "%+v", here.Summary)
+}
 
 func digestOf(rules []Rule) identity.Digest {
 	h := sha256.New()

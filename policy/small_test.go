@@ -37,15 +37,16 @@ func costsOf(change func(micros []float32)) nccl.Costs {
 	return nccl.Costs{Micros: micros, NumProto: 3}
 }
 
-func machineOf(t *testing.T, fingerprint string, sum topo.Summary) *model.Machine {
+func machineOf(t *testing.T, fingerprint string, sum topo.Summary) *topo.Machine {
 	t.Helper()
 	f, err := topo.ParseFingerprint(fingerprint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &model.Machine{Fingerprint: f, Summary: sum}
+	return &topo.Machine{Fingerprint: f, Summary: sum}
 }
 
 const (
-	sameKind = "aaaaaaaaaaaaaaaa"
+	sameKind  = "aaaaaaaaaaaaaaaa"
+	otherKind = "bbbbbbbbbbbbbbbb"
 )

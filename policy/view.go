@@ -74,7 +74,7 @@ type Comm struct {
 	NVLDomains int           `json:"nvl_domains"`
 	NCCL       nccl.Releases `json:"-"` // what its NCCL may be; the zero value: not known
 	Name       string        `json:"-"` // that the program gave it on all ranks; "": none, or not known
-	Topo       *topo.Summary `json:"-"` // of the machine; nil: not known. It must not change
+	Topo       *topo.Machine `json:"-"` // of the machine; nil: not known. It must not change
 }
 
 func (c Comm) env() when.Env {

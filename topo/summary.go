@@ -11,6 +11,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
+// Machine is a kind of machine: that a model was measured on, or that a process runs on.
+type Machine struct {
+	Fingerprint Fingerprint `json:"fingerprint"`
+	Summary     Summary     `json:"summary"`
+}
+
 // Summary holds the numbers of a machine that rules and models may use. They follow from the topology and the settings
 // alone, so all ranks that share both get the same; on several hosts each summarises its own. Bandwidths are GB/s
 // (1e9 B/s), and those of paths count NCCL's diversions.

@@ -16,11 +16,11 @@ import (
 // learned.csv and evidence, as somebody may have changed them: a communicator starts on its own version or on one with
 // rows that compile, and says which line of the file is wrong.
 func FuzzLearnedFiles(f *testing.F) {
-	f.Add(learnedPolicy(nil)+"# x, machine \nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n", "{}")
-	f.Add(learnedHeader+"allreduce,0,9,tree,ll,,2,16\n", `{"format":"nccl-tuner-go learning","version":3,"nccl":"2.30.7",`+
+	f.Add(oldLearnedHeader+"# x, machine 5d1f0c2a9be47360\nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n", "{}")
+	f.Add(learnedHeader+"allreduce,0,9,tree,ll,,2,16,,topo.fingerprint == '5d1f0c2a9be47360'\n", `{"format":"nccl-tuner-go learning","version":3,"nccl":"2.30.7",`+
 		`"nodes":2,"ranks":16,"state":"learned","factors":[{"collective":"allreduce","max_bytes":9,"arms":[{},{"proven":`+
 		`true,"algorithm":"x,\n#","protocol":"y"}]}]}`)
-	f.Add(learnedHeader+"\"allreduce\n\",0,9,tree,ll,,2,16,\n", "[]")
+	f.Add(learnedHeader+"\"allreduce\n\",0,9,tree,ll,,2,16,,\n", "[]")
 	f.Fuzz(func(t *testing.T, rows, evidence string) {
 		dir := t.TempDir()
 		const own = "allreduce,0,1024,tree,ll,-1,-1,-1\n"
@@ -90,9 +90,9 @@ func BenchmarkWorstLearnedFiles(b *testing.B) {
 		}
 		return errors.New(strings.Join(log.lines, "\n"))
 	},
-		hostile.Text{Head: learnedHeader, Unit: "allreduce,0,9,tree,ll,,2,16,\n"},
-		hostile.Text{Head: learnedHeader, Unit: "x,0,9,tree,ll,,2,16,\n"},
-		hostile.Text{Head: learnedHeader + "# x, machine ", Unit: "x"},
+		hostile.Text{Head: learnedHeader, Unit: "allreduce,0,9,tree,ll,,2,16,,topo.fingerprint == '5d1f0c2a9be47360'\n"},
+		hostile.Text{Head: learnedHeader, Unit: "x,0,9,tree,ll,,2,16,,topo.fingerprint == '5d1f0c2a9be47360'\n"},
+		hostile.Text{Head: oldLearnedHeader + "# x, machine ", Unit: "x"}, hostile.Text{Head: oldLearnedHeader, Unit: "x,\n"},
 		hostile.Text{Head: head + `"factors":[`, Unit: `{"arms":[{},{"proven":true}]},`, Tail: `{"arms":[{}]}]}`},
 		hostile.Text{Head: head + `"blocks":`, Unit: "1", Tail: "}"},
 	)

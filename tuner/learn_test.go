@@ -126,10 +126,13 @@ func arm(config string) trial.Arm {
 	return trial.Arm{Config: c}
 }
 
+const learningKind = "5d1f0c2a9be47360"
+
 func learningComm(t testing.TB, policyText string, settings settings) (*Comm, *policyfile.Version, *recorder) {
 	t.Helper()
 	var log recorder
-	c := &Comm{plugin: New(env()), info: CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: nccl.Only(23007)},
+	plugin, _ := newOn(learningKind, env())
+	c := &Comm{plugin: plugin, info: CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: nccl.Only(23007)},
 		log: log.log(), settings: settings}
 	c.learning = newLearning(settings, c.plugin, c.key(), c.info, c.log)
 	base := policyfile.None
@@ -148,7 +151,7 @@ func TestVersionsOfArms(t *testing.T) {
 	factors := []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: 1024, Max: 4096},
 		Arms: []trial.Arm{arm("tree/ll"), arm("ring/ll128/8")}},
 		{Coll: nccl.CollAllGather, Range: nccl.Range{Min: 7, Max: 7}, Arms: []trial.Arm{arm("ring/simple"), arm("ring/ll")}}}
-	const want = learnedHeader + "allreduce,1024,4096,ring,ll128,8,2,16,\nallgather,7,7,ring,ll,-1,2,16,\n"
+	const want = learnedHeader + "allreduce,1024,4096,ring,ll128,8,2,16,,\nallgather,7,7,ring,ll,-1,2,16,,\n"
 	for _, base := range []string{"", "allreduce,0,1024,tree,ll,-1,-1,-1", "# mine\nalgorithm,collective\n!tree,reduce\n"} {
 		c, v, _ := learningComm(t, base, settings{})
 		got, err := c.learning.with(v, factors, []int{1, 1})
@@ -199,20 +202,20 @@ func TestLearnedIsKept(t *testing.T) {
 		t.Errorf("%v is open", open)
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
-	if want := "# -2.0 % of the step (-2.4 .. -1.6), 9 blocks of ring/ll128, 1970-01-12, machine " + e.Machine +
-		"\nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n"; !strings.HasSuffix(string(text), want) {
+	const comment, row = "# -2.0 % of the step (-2.4 .. -1.6), 9 blocks of ring/ll128, 1970-01-12", "allreduce,4096,8192,ring,ll128,-1,2,16,2.30.7"
+	if want := comment + "\n" + row + ",topo.fingerprint == '" + e.Machine + "'\n"; !strings.HasSuffix(string(text), want) {
 		t.Errorf("%q, want %q", text, want)
 	}
 	// What is damaged is left out, and named.
 	bad := filepath.Join(dir, "bad.json")
 	write(t, bad, `{"format":"nccl-tuner-go learning","version":2,"nodes":2,"ranks":16,`+
 		`"nccl":"2.30.7","machine":"`+e.Machine+`"}`)
-	if all, err := c.learning.kept(e); len(all) != 1 || err != nil ||
+	if all, err := c.learning.kept(); len(all) != 1 || err != nil ||
 		log.count("WARN TUNER/Go: left out: "+bad+": its version is 2") != 1 {
 		t.Errorf("%+v, %v, the log: %v", all, err, log)
 	}
 	os.Chmod(bad, 0o666)
-	if all, err := c.learning.kept(e); len(all) != 1 || err != nil || log.count("everybody can write to it") != 1 {
+	if all, err := c.learning.kept(); len(all) != 1 || err != nil || log.count("everybody can write to it") != 1 {
 		t.Errorf("%+v, %v, the log: %v", all, err, log)
 	}
 	os.Remove(bad)
@@ -233,13 +236,26 @@ func TestLearnedIsKept(t *testing.T) {
 			Machine: e.Machine, Factors: factors}
 		save(other)
 	}
-	if all, err := c.learning.kept(e); len(all) != 2 || all[0].State != trial.Learned || err != nil {
+	if all, err := c.learning.kept(); len(all) != 2 || all[0].State != trial.Learned || err != nil {
 		t.Errorf("%+v, %v", all, err)
 	}
 	c.learning.rows = nil
 	b, _ := policyfile.DecodeBundle(c.learning.withLearned(base).Content())
-	if string(b.Policy.Text) != "allreduce,0,1024,tree,ll,-1,-1,-1\n" || string(b.Added.Text) != string(text) {
+	used := learnedHeader + comment + "\n" + row + ",\n" // without the condition: nodes may differ in what is down
+	if string(b.Policy.Text) != "allreduce,0,1024,tree,ll,-1,-1,-1\n" || string(b.Added.Text) != used {
 		t.Errorf("%q, %q", b.Policy.Text, b.Added.Text)
+	}
+	// Beside the rows of this machine there may be others; releases up to 0.2.0 told the machine in a comment.
+	const other = "0000000000000000"
+	for text, want := range map[string]string{
+		string(text) + "allreduce,0,1,ring,ll,-1,2,16,,topo.fingerprint == '" + other + "'\n": used,
+		oldLearnedHeader + comment + ", machine " + e.Machine + "\n" + row + "\n# x, machine " + other + "\n" + row + "\n" + row: learnedHeader +
+			comment + ", machine " + e.Machine + "\n" + row + ",\n# x, machine " + other + "\n",
+	} {
+		rows, err := c.learning.usable([]byte(text))
+		if got := learnedHeader + string(rows); got != want || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
 	}
 	path := filepath.Join(dir, LearnedFile)
 	write(t, path, strings.TrimSuffix(string(text), "\n")) // as an editor may leave it
@@ -247,14 +263,16 @@ func TestLearnedIsKept(t *testing.T) {
 	if v, err := c.learning.with(c.learning.withLearned(base), e.Factors, []int{1}); err != nil || len(v.Engine().Policy.Rules) != 3 {
 		t.Errorf("%v: a row that is tried is not a line of its own", err)
 	}
-	for other, says := range map[string]string{
-		strings.ReplaceAll(string(text), "machine ", "machine x"): "WARN TUNER/Go: " + path + " is not used: it is of another machine, \"x",
-		"collective,algorithm\nallreduce,ring\n":                  "WARN TUNER/Go: " + path + " is not used: its first line is not \"collective,min",
-		learnedHeader + "allreduce,0,1,rign,ll,-1,2,16,\n":        "WARN TUNER/Go: " + path + " is not used: learned.csv:2:4: unknown algorithm",
+	for text, says := range map[string]string{
+		strings.ReplaceAll(string(text), e.Machine, other): "WARN TUNER/Go: " + path + " is not used: it has 1 row, and none for this machine " +
+			"(needed: when is \"topo.fingerprint == '" + e.Machine,
+		oldLearnedHeader + row + "\n" + row:                                                        "WARN TUNER/Go: " + path + " is not used: it has 2 rows, and none for this machine",
+		"collective,algorithm\nallreduce,ring\n":                                                   "WARN TUNER/Go: " + path + " is not used: its first line is not \"collective,min",
+		learnedHeader + "allreduce,0,1,rign,ll,-1,2,16,,topo.fingerprint == '" + e.Machine + "'\n": "WARN TUNER/Go: " + path + " is not used: learned.csv:2:4: unknown algorithm",
 	} {
-		write(t, path, other)
+		write(t, path, text)
 		if c.learning.rows = nil; c.learning.withLearned(base) != base || log.count(says) != 1 {
-			t.Errorf("%q: no %q in the log: %v", other, says, log)
+			t.Errorf("%q: no %q in the log: %v", text, says, log)
 		}
 	}
 	large := strings.Repeat("# a comment\n", policyfile.MaxLiveBytes/12+1)
@@ -269,6 +287,8 @@ func TestLearnedWithUnknownRelease(t *testing.T) {
 	dir := t.TempDir()
 	c, base, log := learningComm(t, "", settings{learn: dir})
 	c.learning.release = nccl.Releases{}
+	c.plugin, _ = newOn("", env()) // nor is the machine known
+	c.learning.loader = c.plugin.loader
 	e, proven := c.learning.newEvidence(), arm("ring/ll")
 	proven.Proven, e.State = true, trial.Learned
 	e.Factors = []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8},
@@ -278,7 +298,7 @@ func TestLearnedWithUnknownRelease(t *testing.T) {
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "learning-2n-16r-unknown-*.json"))
 	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
-	if e.NCCL != "" || len(files) != 1 || !strings.HasSuffix(string(text), "\nallreduce,0,8,ring,ll,-1,2,16,\n") {
+	if e.NCCL != "" || len(files) != 1 || !strings.HasSuffix(string(text), "\nallreduce,0,8,ring,ll,-1,2,16,,\n") {
 		t.Errorf("%q, %v, %q", e.NCCL, files, text)
 	}
 	if c.learning.withLearned(base) == base || log.count("WARN") > 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -27,8 +28,12 @@ import (
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
-// learnedHeader is its first line.
-const learnedHeader = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl\n"
+// learnedHeader is its first line. Releases up to 0.2.0 wrote the old one, with the machine of each row in the comment
+// above it; such a file is read for one release.
+const (
+	oldLearnedHeader = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl\n"
+	learnedHeader    = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl,when\n"
+)
 
 // learnLimit bounds the wait for that directory, mostEvidence the size of a file in it.
 const (
@@ -138,22 +143,26 @@ func (l *learning) readEvidence(path string) (*trial.Evidence, error) {
 	if e == nil && err == nil {
 		err = fmt.Errorf("%s: not what a job has learned", path)
 	}
+	if err == nil && e.Machine != "" {
+		if _, err = topo.ParseFingerprint(e.Machine); err != nil {
+			err = fmt.Errorf("%s: its machine: %w", path, err)
+		}
+	}
 	return e, err
 }
 
-// kept returns the evidence in the directory of machine and release of some, the latest first. Other files are left
-// out, and named.
-func (l *learning) kept(of trial.Evidence) ([]trial.Evidence, error) {
+// kept returns the evidence in the directory, the latest first. Other files are left out, and named.
+func (l *learning) kept() ([]trial.Evidence, error) {
 	files := l.path("*.json")
 	return safefile.Within(l.timeouts, files, learnLimit, func() (all []trial.Evidence, err error) {
 		paths, err := filepath.Glob(files)
 		for _, path := range paths {
-			switch e, err := l.readEvidence(path); {
-			case err != nil:
+			e, err := l.readEvidence(path)
+			if err != nil {
 				l.log.Warnf("left out: %v", err)
-			case e.NCCL == of.NCCL && e.Machine == of.Machine:
-				all = append(all, *e)
+				continue
 			}
+			all = append(all, *e)
 		}
 		slices.SortStableFunc(all, func(a, b trial.Evidence) int { return b.At.Compare(a.At) })
 		return all, err
@@ -163,11 +172,11 @@ func (l *learning) kept(of trial.Evidence) ([]trial.Evidence, error) {
 // earlier returns the evidence to go on from, and which calls others have proven.
 func (l *learning) earlier(of trial.Evidence) (open []trial.Evidence, proven func(nccl.Coll, nccl.Range) bool,
 	err error) {
-	all, err := l.kept(of)
+	all, err := l.kept()
 	var learned []trial.Factor
 	for _, e := range all {
 		switch {
-		case e.Comm != of.Comm:
+		case e.Comm != of.Comm, e.NCCL != of.NCCL, e.Machine != of.Machine:
 		case e.State == trial.Learned:
 			learned = append(learned, e.Factors...)
 		default:
@@ -201,7 +210,7 @@ func (l *learning) save(e trial.Evidence) error {
 		return err
 	}
 	for written := ""; ; { // again where another rank has proven more meanwhile
-		all, err := l.kept(e)
+		all, err := l.kept()
 		rows := learnedPolicy(all)
 		if err != nil || rows == written {
 			return err
@@ -228,19 +237,28 @@ func learnedPolicy(all []trial.Evidence) string {
 				continue
 			}
 			a, half := f.Arms[k], trial.Surely*f.Arms[k].Error
-			fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
+			fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s\n", 100*a.Effect,
 				100*(a.Effect-half), 100*(a.Effect+half), wording.Plural(a.Blocks, "block"), a.Config,
-				e.At.Format(time.DateOnly), e.Machine)
-			text.WriteString(rowOf(f, a, e.Comm, e.NCCL))
+				e.At.Format(time.DateOnly))
+			text.WriteString(rowOf(f, a, e.Comm, e.NCCL, machineCondition(e.Machine)))
 		}
 	}
 	return text.String()
 }
 
-// rowOf is the row of learned.csv for an arm. release may be empty: for all.
-func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm, release string) string {
-	return fmt.Sprintf("%s,%d,%d,%s,%s,%d,%d,%d,%s\n", f.Coll, f.Min, f.Max, a.Algo, a.Proto, cmp.Or(a.Channels, -1),
-		comm.Nodes, comm.Ranks, release)
+// rowOf is the row of learned.csv for an arm. release and condition may be empty: for all.
+func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm, release, condition string) string {
+	return fmt.Sprintf("%s,%d,%d,%s,%s,%d,%d,%d,%s,%s\n", f.Coll, f.Min, f.Max, a.Algo, a.Proto, cmp.Or(a.Channels, -1),
+		comm.Nodes, comm.Ranks, release, condition)
+}
+
+// machineCondition is the condition of rows that were learned on a machine, by its fingerprint. "": the machine is not known,
+// and no condition could hold there.
+func machineCondition(fingerprint string) string {
+	if fingerprint == "" {
+		return ""
+	}
+	return fmt.Sprintf("topo.fingerprint == '%s'", fingerprint)
 }
 
 // with returns a version with a row for each factor whose arm is not NCCL's choice. It comes after the rows of base.
@@ -248,7 +266,7 @@ func (l *learning) with(base *policyfile.Version, factors []trial.Factor, arms [
 	rows := ""
 	for i, k := range arms {
 		if k > 0 {
-			rows += rowOf(factors[i], factors[i].Arms[k], l.comm, "")
+			rows += rowOf(factors[i], factors[i].Arms[k], l.comm, "", "")
 		}
 	}
 	return l.extended(base, []byte(rows))
@@ -295,21 +313,54 @@ func (l *learning) withLearned(v *policyfile.Version) *policyfile.Version {
 	return extended
 }
 
-// usable returns the rows of learned.csv; an error if they are of another machine, or cannot be read.
+// usable returns the rows of learned.csv that are for this machine; an error if it has only others, or cannot be read.
+// They lose the condition that says so: one version goes to all ranks, and a node on which a port is down has another
+// fingerprint. The machine of the rank that offers the version decides.
 func (l *learning) usable(text []byte) (rows []byte, err error) {
-	rows, ours := bytes.CutPrefix(text, []byte(learnedHeader))
+	all, ours := bytes.CutPrefix(text, []byte(learnedHeader))
+	if old, is := bytes.CutPrefix(text, []byte(oldLearnedHeader)); is {
+		all, ours = withConditions(old), true
+	}
 	if !ours {
 		return nil, fmt.Errorf("its first line is not %q, as the library writes it (a policy of your own belongs into "+
 			"%s)", strings.TrimSpace(learnedHeader), EnvConfigFile)
 	}
-	for line := range bytes.Lines(rows) { // the comments above rows
-		if _, of, named := bytes.Cut(line, []byte(", machine ")); named &&
-			string(bytes.TrimSpace(of)) != l.loader.Fingerprint() {
-			return nil, fmt.Errorf("it is of another machine, %s", wording.Quote(string(bytes.TrimSpace(of))))
+	here := machineCondition(l.loader.Fingerprint())
+	used, others := 0, 0
+	for line := range bytes.Lines(all) {
+		line = bytes.TrimRight(line, "\r\n")
+		if isRow(line) {
+			row, isHere := bytes.CutSuffix(line, []byte(","+here))
+			if !isHere {
+				others++
+				continue
+			}
+			used, line = used+1, append(slices.Clip(row), ',')
 		}
+		rows = append(append(rows, line...), '\n')
 	}
-	if n := len(rows); n > 0 && rows[n-1] != '\n' {
-		rows = append(rows, '\n') // rows that are tried follow
+	if used == 0 && others > 0 {
+		return nil, fmt.Errorf("it has %s, and none for this machine (needed: when is %s)", wording.Plural(others, "row"),
+			wording.Quote(here))
 	}
 	return rows, nil
 }
+
+// withConditions turns the rows of releases up to 0.2.0 into those of today.
+func withConditions(old []byte) (rows []byte) {
+	machine := ""
+	for line := range bytes.Lines(old) {
+		line = bytes.TrimRight(line, "\r\n")
+		if isRow(line) {
+			line = append(slices.Clip(line), ","+machineCondition(machine)...)
+			machine = ""
+		} else if _, of, named := bytes.Cut(line, []byte(", machine ")); named {
+			machine = string(bytes.TrimSpace(of))
+		}
+		rows = append(append(rows, line...), '\n')
+	}
+	return rows
+}
+
+// isRow reports that a line of learned.csv is no comment and not empty.
+func isRow(line []byte) bool { return len(line) > 0 && line[0] != '#' }

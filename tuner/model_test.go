@@ -43,14 +43,14 @@ func ringModel(change func(*model.File)) string {
 
 func onMachine(fingerprint string) func(*model.File) {
 	return func(f *model.File) {
-		f.Provenance.Topology = &model.Machine{Fingerprint: topo.Fingerprint(fingerprint)}
+		f.Provenance.Topology = &topo.Machine{Fingerprint: topo.Fingerprint(fingerprint)}
 	}
 }
 
 // newOn returns a process on a machine; it counts how often that was looked at.
 func newOn(fingerprint string, getenv func(string) string) (p *Plugin, looked *int) {
 	p, looked = New(getenv), new(int)
-	p.loader.Find = func(func(string) string) (*model.Machine, detect.Source, error) {
+	p.loader.Find = func(func(string) string) (*topo.Machine, detect.Source, error) {
 		*looked++
 		switch fingerprint {
 		case "":
@@ -59,7 +59,7 @@ func newOn(fingerprint string, getenv func(string) string) (p *Plugin, looked *i
 			panic("odd machine")
 		}
 		f, err := topo.ParseFingerprint(fingerprint)
-		return &model.Machine{Fingerprint: f, Summary: topo.Summary{GPUs: 8}}, detect.Source{}, err
+		return &topo.Machine{Fingerprint: f, Summary: topo.Summary{GPUs: 8}}, detect.Source{}, err
 	}
 	return p, looked
 }

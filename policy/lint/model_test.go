@@ -17,8 +17,8 @@ const (
 	other = "dddddddddddddddd"
 )
 
-func measuredOn(fingerprint string) *model.Machine {
-	return &model.Machine{Fingerprint: topo.Fingerprint(fingerprint)}
+func measuredOn(fingerprint string) *topo.Machine {
+	return &topo.Machine{Fingerprint: topo.Fingerprint(fingerprint)}
 }
 
 // measured holds allreduce on 2 nodes with 16 ranks from 1 KiB to 64 KiB: ring/simple with 8 and 16

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Format and Version open every model file. A reader refuses others.
@@ -35,8 +36,8 @@ type Provenance struct {
 	NCCL  string   `json:"nccl,omitempty"` // version; empty: not known
 	// Topology restricts the model to machines like the one measured. nil: not known, and nodes and
 	// ranks alone tell whether the model is used.
-	Topology      *Machine `json:"topology,omitempty"`
-	SimulatedRows int      `json:"simulated_rows,omitempty"`
+	Topology      *topo.Machine `json:"topology,omitempty"`
+	SimulatedRows int           `json:"simulated_rows,omitempty"`
 	// Machines are those that were measured, as far as the logs tell, most rows first.
 	Machines []MeasuredOn `json:"machines,omitempty"`
 	// Mixed says that they have different GPUs, which the user allowed.

@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Model is a checked and compiled cost model. It does not change and is safe for any number of
@@ -112,7 +113,7 @@ func (f *File) digest() identity.Digest {
 		bare.Provenance.NCCL = r.String()
 	}
 	if t := f.Provenance.Topology; t != nil {
-		bare.Provenance.Topology = &Machine{Fingerprint: t.Fingerprint}
+		bare.Provenance.Topology = &topo.Machine{Fingerprint: t.Fingerprint}
 	}
 	bare.CurveSets = slices.Clone(f.CurveSets)
 	for i := range bare.CurveSets {

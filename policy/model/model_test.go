@@ -168,7 +168,7 @@ func TestEachFieldIsChecked(t *testing.T) {
 	file := smallModel()
 	file.CurveSets[0].Verified = []model.Verified{{Bytes: 4 << 10, Algo: "ring", Proto: "simple", Channels: 8, Micros: 15,
 		DefaultMicros: 20, Repetitions: 4}}
-	file.Provenance.Topology = &model.Machine{Fingerprint: "0123456789abcdef"}
+	file.Provenance.Topology = &topo.Machine{Fingerprint: "0123456789abcdef"}
 	good, err := json.Marshal(file)
 	if err != nil {
 		t.Fatal(err)
@@ -277,10 +277,10 @@ func FuzzReadModel(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":3,"groups":[{}]}`))
 	home := smallModel()
-	home.Provenance.Topology = &model.Machine{Fingerprint: "aaaaaaaaaaaaaaaa"}
+	home.Provenance.Topology = &topo.Machine{Fingerprint: "aaaaaaaaaaaaaaaa"}
 	good, _ = json.Marshal(home)
 	f.Add(good)
-	here := model.Machine{"aaaaaaaaaaaaaaaa", topo.Summary{GPUs: 4, IntraBW: 300, NetBW: 50, NetLatency: 1}}
+	here := topo.Machine{Fingerprint: "aaaaaaaaaaaaaaaa", Summary: topo.Summary{GPUs: 4, IntraBW: 300, NetBW: 50, NetLatency: 1}}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := model.Read("m.json", text)
 		if err != nil {

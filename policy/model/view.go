@@ -91,12 +91,6 @@ func (m *Model) In(release nccl.Releases, comm nccl.Comm) *View {
 	return v
 }
 
-// Machine is a kind of machine: that a model was measured on, or that a process runs on.
-type Machine struct {
-	Fingerprint topo.Fingerprint `json:"fingerprint"`
-	Summary     topo.Summary     `json:"summary"`
-}
-
 // Standing is how the machine of a process relates to the one that a model was measured on.
 type Standing int8
 
@@ -124,7 +118,7 @@ func (s Standing) Abstains() bool { return s >= DifferentMachine }
 func (m *Model) NeedsTopology() bool { return m.File.Provenance.Topology != nil }
 
 // On returns the model where it holds on a machine; nil where it does not.
-func (m *Model) On(here *Machine) (*Model, Standing) {
+func (m *Model) On(here *topo.Machine) (*Model, Standing) {
 	switch {
 	case !m.NeedsTopology():
 		return m, AnyMachine

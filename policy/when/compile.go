@@ -14,6 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 const (
@@ -164,6 +165,11 @@ func (p *patch) text(name, with ast.Node) {
 	}
 	for _, n := range all {
 		got, ok := n.(*ast.StringNode)
+		if ok && name.String() == string(Fingerprint) {
+			if _, err := topo.ParseFingerprint(got.Value); err != nil {
+				p.fail(got, "%s", err)
+			}
+		}
 		if !ok || known == nil {
 			continue
 		}

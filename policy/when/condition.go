@@ -31,8 +31,10 @@ type Kind string
 
 const (
 	Topology Kind = "topo."
-	NCCL     Kind = "nccl"
-	Name     Kind = "comm_name"
+	// Fingerprint is the one name of the machine that is no number of it, but all that its kind is.
+	Fingerprint Kind = "topo.fingerprint"
+	NCCL        Kind = "nccl"
+	Name        Kind = "comm_name"
 	// RanksPerNode has no value where nodes differ in them, NVLDomains before NCCL 2.28.
 	RanksPerNode Kind = "ranks_per_node"
 	NVLDomains   Kind = "nvl_domains"

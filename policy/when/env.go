@@ -14,7 +14,7 @@ type Env map[string]any
 
 // EnvOf returns what is the same for all calls of a communicator. nvlDomains and release may be 0, name "" and machine
 // nil: not known.
-func EnvOf(c nccl.Comm, nvlDomains int, release nccl.Version, name string, machine *topo.Summary) Env {
+func EnvOf(c nccl.Comm, nvlDomains int, release nccl.Version, name string, machine *topo.Machine) Env {
 	e := Env{"nodes": float64(c.Nodes), "ranks": float64(c.Ranks)}
 	if c.Ranks%c.Nodes == 0 {
 		e[string(RanksPerNode)] = float64(c.Ranks / c.Nodes)
@@ -29,7 +29,8 @@ func EnvOf(c nccl.Comm, nvlDomains int, release nccl.Version, name string, machi
 		e[string(Name)] = name
 	}
 	if machine != nil {
-		summary := reflect.ValueOf(*machine)
+		e[string(Fingerprint)] = string(machine.Fingerprint)
+		summary := reflect.ValueOf(machine.Summary)
 		for i := range summary.NumField() {
 			name, value := string(Topology)+summary.Type().Field(i).Tag.Get("expr"), summary.Field(i)
 			if e[name] = value.Interface(); value.CanInt() {
@@ -51,7 +52,7 @@ func (e Env) SetCall(call nccl.Call, pipeOps int) {
 // ofComm has the names that are the same for all calls of a communicator, names those of calls, too. Their values have
 // no meaning but their types.
 var (
-	ofComm = EnvOf(nccl.Comm{Nodes: 1, Ranks: 1}, 1, nccl.Reference, "name", &topo.Summary{})
+	ofComm = EnvOf(nccl.Comm{Nodes: 1, Ranks: 1}, 1, nccl.Reference, "name", &topo.Machine{})
 	names  = func() Env {
 		e := maps.Clone(ofComm)
 		e.SetCall(nccl.Call{}, 0)

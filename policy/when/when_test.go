@@ -31,8 +31,8 @@ func FuzzCondition(f *testing.F) {
 	f.Add(`64*KiB <= bytes < 1*MiB && coll in ["allreduce", "allgather"] or topo.intra == "NVL"`)
 	f.Add(`min(bytes, ranks ** 2) % max(1, nodes) in 3..5 ? !topo.gdr : abs(-bytes_per_rank) / nvl_domains > 1.5`)
 	envs := []Env{EnvOf(nccl.Comm{Nodes: 1, Ranks: 8}, 0, 0, "", nil),
-		EnvOf(nccl.Comm{Nodes: 3, Ranks: 16}, 3, 0, "", &topo.Summary{GPUs: 8, SM: 90, Arch: "x86_64", NVSwitch: true,
-			IntraBW: 360, Intra: "NVL", GPUNIC: "PXB", GDR: true})}
+		EnvOf(nccl.Comm{Nodes: 3, Ranks: 16}, 3, 0, "", &topo.Machine{Summary: topo.Summary{GPUs: 8, SM: 90, Arch: "x86_64",
+			NVSwitch: true, IntraBW: 360, Intra: "NVL", GPUNIC: "PXB", GDR: true}})}
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := Compile(text)
 		if (c == nil) == (err == nil) {

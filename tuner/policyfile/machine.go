@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -20,10 +19,10 @@ import (
 // of policy.Engine's digest, and ranks whose digests differ refuse the version.
 type machine struct {
 	once  sync.Once
-	here  *model.Machine // nil: not known
-	from  detect.Source  // where its description was read
-	err   error          // why it is not known
-	noted sync.Once      // by logMachine
+	here  *topo.Machine // nil: not known
+	from  detect.Source // where its description was read
+	err   error         // why it is not known
+	noted sync.Once     // by logMachine
 }
 
 // machineLimit bounds the wait for the topology's files and for NVIDIA's driver.
@@ -31,7 +30,7 @@ const machineLimit = 30 * time.Second
 
 // findMachine returns the machine, or nil where it is not known. The error is for a read that hangs: on other ranks
 // it may have succeeded.
-func (l *Loader) findMachine() (*model.Machine, error) {
+func (l *Loader) findMachine() (*topo.Machine, error) {
 	m := &l.machine
 	m.once.Do(func() {
 		defer func() {
@@ -40,7 +39,7 @@ func (l *Loader) findMachine() (*model.Machine, error) {
 			}
 		}()
 		type found struct {
-			here *model.Machine
+			here *topo.Machine
 			from detect.Source
 		}
 		var f found
@@ -78,7 +77,7 @@ func (l *Loader) logMachine(log telemetry.Log) {
 
 // FindMachine detects the machine's topology. It looks at NCCL_TUNER_TOPO_FILE first, then where NCCL looks.
 // It can take a second.
-func FindMachine(getenv func(string) string) (*model.Machine, detect.Source, error) {
+func FindMachine(getenv func(string) string) (*topo.Machine, detect.Source, error) {
 	doc, from, err := detect.Load(getenv, "/", detect.NVMLLibrary{})
 	if err != nil {
 		return nil, from, err
@@ -88,12 +87,12 @@ func FindMachine(getenv func(string) string) (*model.Machine, detect.Source, err
 }
 
 // MachineOf is the machine that a topology describes, under NCCL's variables.
-func MachineOf(doc *topo.Document, getenv func(string) string) (*model.Machine, error) {
+func MachineOf(doc *topo.Document, getenv func(string) string) (*topo.Machine, error) {
 	sys, err := topo.Build(doc, topo.SettingsFromEnv(getenv))
 	if err != nil {
 		return nil, err
 	}
-	here := &model.Machine{Fingerprint: sys.Fingerprint()}
+	here := &topo.Machine{Fingerprint: sys.Fingerprint()}
 	if here.Summary, err = sys.Summarize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
@@ -86,7 +87,7 @@ func (v *Version) String() string {
 // A Loader makes the versions of a process. Any goroutine may call its methods.
 type Loader struct {
 	// Find finds the machine; FindMachine unless a test sets another one.
-	Find func(getenv func(string) string) (*model.Machine, detect.Source, error)
+	Find func(getenv func(string) string) (*topo.Machine, detect.Source, error)
 
 	getenv   func(string) string
 	timeouts *safefile.Timeouts
@@ -242,7 +243,7 @@ func (l *Loader) enter(content []byte, digest string, parse func() (*policy.Poli
 		if err != nil {
 			return err
 		}
-		var here *model.Machine
+		var here *topo.Machine
 		needsTopology := policy.NeedsTopology(rows, costs)
 		if needsTopology {
 			if here, err = l.findMachine(); err != nil {

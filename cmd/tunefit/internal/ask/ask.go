@@ -86,7 +86,7 @@ func NewAsker(from Flags, by ...Decider) (*Asker, error) {
 			a.measured(&from, d, d.Model, learned.File.Provenance.NCCL)
 			a.noteLacked(d.Model, learned.MeasuredUnder())
 		}
-		var here *model.Machine
+		var here *topo.Machine
 		if policy.NeedsTopology(rules, learned) {
 			if here, err = findMachine(&from); err != nil { // the engine works without it, as the library does
 				a.note("the topology of this machine is not known: %v", err)
@@ -152,7 +152,7 @@ func MeasuredOn(file string) string {
 }
 
 // MeasuredMachine is the machine of that file under NCCL's variables, and the file; nil: not known.
-func MeasuredMachine(file string, getenv func(string) string) (m *model.Machine, on string) {
+func MeasuredMachine(file string, getenv func(string) string) (m *topo.Machine, on string) {
 	on = MeasuredOn(file)
 	if doc, err := topo.ReadFile(on); err == nil {
 		m, _ = policyfile.MachineOf(doc, getenv) // nil with an error
@@ -161,7 +161,7 @@ func MeasuredMachine(file string, getenv func(string) string) (m *model.Machine,
 }
 
 // findMachine returns the machine of --topo, else this one.
-func findMachine(from *Flags) (here *model.Machine, err error) {
+func findMachine(from *Flags) (here *topo.Machine, err error) {
 	if from.Topo == "" {
 		here, _, err = policyfile.FindMachine(func(name string) string {
 			if name == tuner.EnvFilesTrust {
@@ -175,7 +175,7 @@ func findMachine(from *Flags) (here *model.Machine, err error) {
 }
 
 // ReadMachine reads a topology file as the library sees that machine.
-func ReadMachine(env cli.Env, name string) (*model.Machine, error) {
+func ReadMachine(env cli.Env, name string) (*topo.Machine, error) {
 	doc, err := env.ReadTopology(name)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -115,7 +116,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 	if pool.MadeWith = f.madeWith; f.runs != runsFastest {
 		pool.Runs = f.runs
 	}
-	var machine *model.Machine
+	var machine *topo.Machine
 	on := tuningOn(f.env, cmp.Or(f.topo, f.found))
 	switch {
 	case f.topo != "":
@@ -193,7 +194,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 }
 
 // mayFit refuses measurements that no model can be made of, and those that the machine of --topo cannot have made.
-func (f *fitFlags) mayFit(set *fit.Set, machine *model.Machine, offers fit.OffersFunc) error {
+func (f *fitFlags) mayFit(set *fit.Set, machine *topo.Machine, offers fit.OffersFunc) error {
 	for _, g := range set.Groups {
 		if f.topo != "" && g.Ranks > g.Nodes*machine.Summary.GPUs {
 			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+

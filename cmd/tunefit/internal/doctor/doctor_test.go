@@ -16,7 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
@@ -30,7 +30,7 @@ func testDoctor(t testing.TB, environ ...string) *doctor {
 		proc: t.TempDir()}
 	home := t.TempDir()
 	d.env = localenv.ReadEnvironment(environ, home, filepath.Join(home, "etc.conf"))
-	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
+	d.detect = func(func(string) string) (*topo.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{}
 	}
 	return d
@@ -94,7 +94,7 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := testDoctor(t, tuner.EnvConfigFile+"="+policyCSV)
 			d.Limit = Limit
-			d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
+			d.detect = func(func(string) string) (*topo.Machine, detect.Source, error) {
 				time.Sleep(time.Minute)
 				return nil, detect.Source{}, nil
 			}
@@ -148,7 +148,7 @@ func gcc(t *testing.T, file, source string, flags ...string) string {
 
 // A machine that is known is named; it is missed only where something needs it.
 func TestDoctorTopology(t *testing.T) {
-	known := func(func(string) string) (*model.Machine, detect.Source, error) {
+	known := func(func(string) string) (*topo.Machine, detect.Source, error) {
 		return policyfile.FindMachine(func(name string) string {
 			if name == detect.TunerFileVariable {
 				return filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
@@ -167,7 +167,7 @@ func TestDoctorTopology(t *testing.T) {
 	if without[0].Found == with[0].Found {
 		t.Errorf("the version does not tell what the machine is: %s", with[0].Found)
 	}
-	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
+	d.detect = func(func(string) string) (*topo.Machine, detect.Source, error) {
 		return nil, detect.Source{}, &detect.NoGPUError{OnPCI: 8, Cause: os.ErrPermission}
 	}
 	d.env = localenv.ReadEnvironment(nil, "", "")
@@ -177,8 +177,8 @@ func TestDoctorTopology(t *testing.T) {
 // A topology that NCCL takes without a word, and that is wrong, is warned of.
 func TestDoctorDoubtsTheTopology(t *testing.T) {
 	d := testDoctor(t)
-	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
-		return &model.Machine{}, detect.Source{File: "d.xml", Hosts: 18, FewerNVLinks: []string{"GPU 1 has 0 NVLinks"}}, nil
+	d.detect = func(func(string) string) (*topo.Machine, detect.Source, error) {
+		return &topo.Machine{}, detect.Source{File: "d.xml", Hosts: 18, FewerNVLinks: []string{"GPU 1 has 0 NVLinks"}}, nil
 	}
 	found := d.examine(t.Context(), only("topology"))
 	mustFind(t, found, "topology", isWarning, "d.xml describes 18 hosts")

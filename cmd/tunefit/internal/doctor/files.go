@@ -92,7 +92,7 @@ func (d *doctor) examineFiles(context.Context) (found []Finding) {
 		}
 		return []Finding{warned(do, "neither a policy nor a model is named: NCCL decides everything")}
 	}
-	var here *model.Machine
+	var here *topo.Machine
 	if policy.NeedsTopology(f.compiled, f.fitted) {
 		here = d.machine().Here
 	}
@@ -185,7 +185,7 @@ func (d *doctor) lintFindings(f fileFound, how string, all []lint.Diagnostic) []
 }
 
 // modelFindings says what is wrong with a readable model, also on this machine.
-func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []Finding) {
+func (d *doctor) modelFindings(f filesFound, here *topo.Machine) (found []Finding) {
 	var kind *topo.Fingerprint
 	if here != nil {
 		kind = &here.Fingerprint
@@ -233,7 +233,7 @@ func (d *doctor) measuredElsewhere(policy string) []Finding {
 }
 
 // versionFinding names the version that communicators start on, as their log does.
-func (d *doctor) versionFinding(f filesFound, here *model.Machine) []Finding {
+func (d *doctor) versionFinding(f filesFound, here *topo.Machine) []Finding {
 	if f.policy.name != "" && f.compiled == nil { // the model is not used either
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
@@ -144,11 +144,11 @@ func (e *Environment) Show(name string) string {
 const AnswerLimit = 1800 * time.Millisecond
 
 // FindingMachine is policyfile.FindMachine, or a test's.
-type FindingMachine func(getenv func(string) string) (*model.Machine, detect.Source, error)
+type FindingMachine func(getenv func(string) string) (*topo.Machine, detect.Source, error)
 
 // Machine is this machine as the tuner would see it.
 type Machine struct {
-	Here *model.Machine // nil: not known
+	Here *topo.Machine // nil: not known
 	From detect.Source
 	Err  error
 	Took time.Duration
