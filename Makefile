@@ -116,7 +116,7 @@ $(TRAINER): $(wildcard internal/testkit/testhost/trainer*.c) $(C_SOURCES)
 
 $(HAND_OVER): internal/testkit/testhost/hand_over.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -Iinternal/testkit/testhost/played -o $@ $< $(addprefix tuner/plugin/,tables.c comm.c context.c cache.c descriptors.c release.c) -lpthread -ldl
+	$(CC) $(CFLAGS) -o $@ $< $(addprefix tuner/plugin/,tables.c comm.c context.c cache.c descriptors.c release.c) -lpthread -ldl
 
 .PHONY: fakeperf
 fakeperf: $(SO) $(FAKEPERF) ## build simulated nccl-tests, for trying out without a GPU: build/fakeperf/all_reduce_perf ...

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "_cgo_export.h"
 #include "descriptors.h"
 #include "release.h"
 #include "signals.h"
@@ -60,7 +59,7 @@ static void comm_free(struct comm *c) {
 static void end(struct comm *c) {
     sigset_t before;
     signals_hold(&before);
-    bool closed = tunergoClose(c->go);
+    bool closed = go_side.close(c->go);
     signals_release(&before);
     if (closed) comm_free(c); /* after a defect of ours Go may go on using it */
 }
@@ -95,7 +94,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     counted.release = release_of(info->logger);
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoOpen(&counted, &c->go, &c->calls_by, &c->passes);
+    int result = go_side.open(&counted, &c->go, &c->calls_by, &c->passes);
     signals_release(&before);
     if (result != RESULT_SUCCESS) {
         if (result != RESULT_SYSTEM_ERROR) comm_free(c); /* after a defect of ours Go may go on using it */
@@ -113,7 +112,7 @@ static void end_wait(void *content) {
     if (!c->go) return;
     sigset_t before;
     signals_hold(&before);
-    tunergoEndWait(c->go);
+    go_side.end_wait(c->go);
     signals_release(&before);
 }
 
@@ -138,7 +137,7 @@ static int at_trigger(struct comm *c, uint64_t call) {
     uint64_t *calls_by = c->calls_by;
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoAtTrigger(c->go, call, &calls_by);
+    int result = go_side.at_trigger(c->go, call, &calls_by);
     signals_release(&before);
     if (calls_by != c->calls_by) take_counts(c, calls_by);
     return result;
@@ -170,7 +169,7 @@ static const struct answer *decide(struct comm *c, const struct query *q, struct
     struct answer answer;
     sigset_t before;
     signals_hold(&before);
-    bool decided = tunergoDecide(c->go, (struct query *)q, &answer);
+    bool decided = go_side.decide(c->go, (struct query *)q, &answer);
     signals_release(&before);
     if (!decided) {
         take_counts(c, NULL);

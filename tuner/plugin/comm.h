@@ -33,7 +33,7 @@ static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SL
  * a store of its own, so it sees that. */
 struct counter {
     uint64_t seq;  /* calls decided */
-    uint64_t trigger; /* the first call that needs tunergoAtTrigger */
+    uint64_t trigger; /* the first call that needs go_side.at_trigger */
     uint64_t last; /* hash of the last 64 calls before seq, in their order */
     uint64_t all;  /* hash of all calls before seq, in any order; Go sets it to 1 */
 };
@@ -82,7 +82,7 @@ struct comm_info {
     const char *name;  /* that the program gave it; NULL: none, or not told: only the profiler half is */
     int nvl_domains;   /* 0: not told */
     double ring_ll128, ll; /* see nccl.Constants; NaN: not told */
-    struct counter *counter; /* stay valid until tunergoClose */
+    struct counter *counter; /* stay valid until go_side.close */
     struct clock *clock;
 };
 
@@ -98,6 +98,19 @@ struct query {
     int num_algo, num_proto;
     bool v2; /* the table is what that version of the ABI tells, 0 or 1 each */
 };
+
+/* The Go side of a communicator, which main.go exports and go_side.c lists. A test has a side of its own. */
+struct go_side {
+    /* Returns an ncclResult_t. *calls_by is left NULL if nothing will ever be decided. */
+    int (*open)(struct comm_info *info, uintptr_t *handle, uint64_t **calls_by, bool *passes);
+    /* Takes part in a change of the policy. May wait for other ranks, and change *calls_by. */
+    int (*at_trigger)(uintptr_t handle, uint64_t call, uint64_t **calls_by);
+    void (*end_wait)(uintptr_t handle); /* of at_trigger, on another thread */
+    /* These return false after a defect of ours. */
+    bool (*decide)(uintptr_t handle, struct query *q, struct answer *answer);
+    bool (*close)(uintptr_t handle);
+};
+extern const struct go_side go_side;
 
 /* Tells the next comm_open of this thread what communicator it is for, if ranks and nodes are the
  * same: NCCL inits a communicator's profiler just before its tuner. The name may be NULL. It is copied,

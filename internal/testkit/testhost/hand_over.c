@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "played/_cgo_export.h"
+#include "../../../tuner/plugin/comm.h"
 
 extern const struct abi_tuner_v7 ncclTunerPlugin_v7;
 
@@ -22,7 +22,7 @@ static atomic_int failures;
 
 /* The Go side, with two versions. */
 static struct answer answers[2]; /* of each version to all queries */
-static uint64_t hits[2][2];      /* of each version */
+static uint64_t calls_by[2][2];  /* of each version, by decider */
 static int in_force;
 static bool blocks; /* the trigger waits instead of changing the version */
 static uint64_t trigger_call;
@@ -31,37 +31,37 @@ static atomic_bool waiting, ended, closed;
 static struct counter *counter;
 static struct clock *stamped;
 
-int tunergoOpen(struct comm_info *info, uintptr_t *handle, uint64_t **of, bool *passes) {
+static int played_open(struct comm_info *info, uintptr_t *handle, uint64_t **of, bool *passes) {
     counter = info->counter;
     *passes = false;
     stamped = info->clock;
     for (int i = 0; i < 2; i++)
         answers[i] = (struct answer){.chunk = i ? 0 : 4096, .cell = 1, .micros = 1, .channels = (int8_t)(i + 1),
                                      .chunk_slot = (uint8_t)chunk_slot(0, 1)};
-    memset(hits, 0, sizeof hits);
+    memset(calls_by, 0, sizeof calls_by);
     in_force = decides = 0;
     waiting = ended = closed = false;
     *handle = 1;
-    *of = hits[0];
+    *of = calls_by[0];
     return RESULT_SUCCESS;
 }
 
-int tunergoAtTrigger(uintptr_t handle, uint64_t call, uint64_t **of) {
+static int played_trigger(uintptr_t handle, uint64_t call, uint64_t **of) {
     CHECK(handle && !closed);
     trigger_call = call;
     waiting = blocks;
     while (waiting && !ended) sched_yield();
     if (!blocks) in_force = 1;
-    *of = hits[in_force];
+    *of = calls_by[in_force];
     return blocks ? RESULT_SYSTEM_ERROR : RESULT_SUCCESS;
 }
 
-void tunergoEndWait(uintptr_t handle) {
+static void played_end_wait(uintptr_t handle) {
     CHECK(handle && !closed);
     ended = true;
 }
 
-bool tunergoDecide(uintptr_t handle, struct query *q, struct answer *answer) {
+static bool played_decide(uintptr_t handle, struct query *q, struct answer *answer) {
     CHECK(handle && !closed);
     decides++;
     *answer = answers[in_force];
@@ -69,10 +69,12 @@ bool tunergoDecide(uintptr_t handle, struct query *q, struct answer *answer) {
     return true;
 }
 
-bool tunergoClose(uintptr_t handle) {
+static bool played_close(uintptr_t handle) {
     CHECK(handle && !atomic_exchange(&closed, true));
     return true;
 }
+
+const struct go_side go_side = {played_open, played_trigger, played_end_wait, played_decide, played_close};
 
 /* NCCL's side. */
 static void *open_one(void) {
@@ -108,14 +110,14 @@ static void change(void) {
     enum { SHAPES = 3 * NUM_SLOTS, FEW = 2000 };
     void *ctx = open_one();
     for (uint64_t i = 0; i < 2 * SHAPES; i++) CHECK(ask(ctx, i / 2, 1) == 1);
-    CHECK(decides >= SHAPES && hits[0][0] == SHAPES && hits[0][1] == SHAPES && chunk(ctx) == 4096);
+    CHECK(decides >= SHAPES && calls_by[0][0] == SHAPES && calls_by[0][1] == SHAPES && chunk(ctx) == 4096);
     counter->trigger = counter->seq + 1;
     CHECK(ask(ctx, 5, 0) == 1 && ask(ctx, 5, 1) == 1 && ask(ctx, 5, 0) == 1); /* pipe_ops 0 is no call */
     CHECK(ask(ctx, 7, 1) == 2 && trigger_call == call_hash(7, key_call(0, 1)) && chunk(ctx) == 0);
     counter->trigger = UINT64_MAX;
     decides = 0;
     for (uint64_t i = 0; i < 2 * FEW; i++) CHECK(ask(ctx, FEW + i % FEW, 1) == 2);
-    CHECK(decides == FEW && hits[1][0] == FEW && hits[1][1] == FEW + 1 && counter->seq == 2 * SHAPES + 2 * FEW + 2);
+    CHECK(decides == FEW && calls_by[1][0] == FEW && calls_by[1][1] == FEW + 1 && counter->seq == 2 * SHAPES + 2 * FEW + 2);
     closes(ctx);
 }
 
