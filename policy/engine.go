@@ -21,7 +21,8 @@ type Engine struct {
 	Standing model.Standing
 	// Digest covers all that decisions depend on. Ranks compare it, because two ranks that decide differently
 	// hang the job. Each rank finds the topology by itself, so its whole summary is part of the digest if a
-	// condition uses any of it, and the fingerprint if one uses that. Otherwise an engine with only a policy or only a model has the digest of that.
+	// condition uses any of it, and the fingerprint if one uses that. Otherwise an engine with only a policy or only
+	// a model has the digest of that.
 	Digest identity.Digest
 
 	topo *topo.Machine // for conditions; nil: not known, or not needed
