@@ -252,8 +252,8 @@ func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm, release, condition strin
 		comm.Nodes, comm.Ranks, release, condition)
 }
 
-// machineCondition is the condition of rows that were learned on a machine, by its fingerprint. "": the machine is not known,
-// and no condition could hold there.
+// machineCondition is the condition of rows that were learned on a machine, by its fingerprint. "": the machine is not
+// known, and no condition could hold there.
 func machineCondition(fingerprint string) string {
 	if fingerprint == "" {
 		return ""
