@@ -43,8 +43,8 @@ const (
 	noteCutOff   = "the run has no last lines: it was cut off, or the file was"
 	noteCutJSON  = "the file ends in the middle: it was cut off, or the run was"
 	noteRefused  = "; tunefit sweep --dry-run --from this log or the sweep made of it leaves %s out"
-	noteBrokeOff = "; tunefit sweep --dry-run --from this log does not ask for the rest of it again; if %s cannot run " +
-		"here, --skip %s leaves it out"
+	noteBrokeOff = "; tunefit sweep --dry-run --from this log does not ask for the rest of it again; if %s cannot " +
+		"run here, --skip %s leaves it out"
 	noteBlocking  = "times include waiting after each operation (-z)"
 	noteGraphs    = "times are those of CUDA graph launches (-G)"
 	noteSideWork  = "other work ran beside the operations"
@@ -72,8 +72,8 @@ const (
 	noteUnused    = "not used: column %s (allowed: %s)"
 	noteBandwidth = "bandwidth_gbps is not used: the format does not say which bandwidth it is"
 
-	askDirect = "RCCL's direct access is ready (ncclDdaIpcCommInit): it runs calls whatever NCCL_ALGO and a tuner say, " +
-		"so what ran is not known (measure with RCCL_DDA_ENABLE=0; if this run had it, give --with RCCL_DDA_ENABLE=0)"
+	askDirect = "RCCL's direct access is ready (ncclDdaIpcCommInit): it runs calls whatever NCCL_ALGO and a tuner " +
+		"say, so what ran is not known (measure with RCCL_DDA_ENABLE=0; if this run had it, give --with RCCL_DDA_ENABLE=0)"
 	askSettings = "mentioned, and NCCL's log does not confirm it: %s. Say what ran: %s"
 	askLog      = "import NCCL's log %s together with this file"
 	askChoice   = "--default if NCCL chose, or --algo, --proto and --channels if something else did"

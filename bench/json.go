@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,50 +18,21 @@ import (
 // The JSON of nccl-tests' -J, versions 1 to 3. Only what is used is named here;
 // versions 2 and 3 add statistics per iteration. Keys of the summary were
 // misspelt in 2.17.5 to 2.17.8, so nothing depends on them.
-type (
-	jsonConfig struct {
-		Devices []struct {
-			Rank  int    `json:"rank"`
-			Group int    `json:"group"`
-			Host  string `json:"hostname"`
-			Info  string `json:"device_info"`
-		} `json:"devices"`
-		Blocking string `json:"blocking_collectives"`
-	}
-	jsonResult struct {
-		Size       uint64     `json:"size"`
-		Count      uint64     `json:"count"`
-		Type       string     `json:"type"`
-		RedOp      string     `json:"redop"`
-		Root       jsonNumber `json:"root"` // a padded string: "    -1"
-		OutOfPlace *jsonHalf  `json:"out_of_place"`
-		InPlace    *jsonHalf  `json:"in_place"`
-	}
-	jsonHalf struct {
-		Time    *jsonNumber `json:"time"`
-		CPUTime *jsonNumber `json:"cpu_time"` // instead of time: -C 1
-		AlgBW   jsonNumber  `json:"alg_bw"`
-		BusBW   jsonNumber  `json:"bus_bw"`
-		Wrong   *jsonNumber `json:"nwrong"` // null: not checked
-	}
-)
-
-// jsonNumber is a number, or a string such as "nan" where the program had none.
-type jsonNumber float64
-
-func (n *jsonNumber) UnmarshalJSON(text []byte) error {
-	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Trim(string(text), `"`)), 64)
-	if err != nil {
-		v = math.NaN()
-	}
-	*n = jsonNumber(v)
-	return nil
+type jsonConfig struct {
+	Devices []struct {
+		Rank  int    `json:"rank"`
+		Group int    `json:"group"`
+		Host  string `json:"hostname"`
+		Info  string `json:"device_info"`
+	} `json:"devices"`
+	Blocking string `json:"blocking_collectives"`
 }
 
 // readJSON reads one or more objects. A file that was cut off keeps the results
 // before the cut, as crashed runs of nccl-tests before 2.18.4 leave it.
 func readJSON(in *bufio.Reader, r *Result, opts Options) error {
 	decoder := json.NewDecoder(in)
+	decoder.UseNumber()
 	for n := 0; ; n++ {
 		j := jsonRun{Decoder: decoder, r: r, run: newRun(r.File, 0, nil)}
 		j.run.footer = true
@@ -115,7 +87,7 @@ func (j *jsonRun) object() error {
 			}
 			return j.config(text)
 		case "nccl_version":
-			return decoded(j, func(code jsonNumber) { j.run.known.NCCL = versionOf(int(code)) })
+			return decoded(j, func(code any) { j.run.known.NCCL = versionOf(atoi(fmt.Sprint(code))) })
 		case "start_time":
 			return decoded(j, func(start any) { j.run.known.Time = quoted([]byte(fmt.Sprint(start))) })
 		case "results":
@@ -201,7 +173,7 @@ func (j *jsonRun) config(text json.RawMessage) error {
 
 // result reads one of the results. One that the file's end cuts is counted as truncated.
 func (j *jsonRun) result() error {
-	result := jsonResult{Root: -1}
+	var result map[string]any
 	j.results++
 	if err := j.Decode(&result); err != nil {
 		if isCut(err) {
@@ -209,32 +181,27 @@ func (j *jsonRun) result() error {
 		}
 		return err
 	}
-	base := row{count: result.Count, root: -1}
-	if result.Root >= 0 {
-		base.root = int(result.Root)
-	}
-	base.Bytes, base.DType, base.RedOp, base.Config = result.Size, result.Type, result.RedOp, noLabel
-	base.Source = fmt.Sprintf("%s#%d", j.r.File, j.results)
-	if base.RedOp == "none" {
-		base.RedOp = ""
-	}
-	for i, half := range []*jsonHalf{result.OutOfPlace, result.InPlace} {
-		if half == nil {
+	for _, placement := range []string{"out_of_place", "in_place"} {
+		half, is := result[placement].(map[string]any)
+		if !is {
 			continue
 		}
-		row := base
-		row.InPlace, row.checked, row.Micros = i == 1, half.Wrong != nil, math.NaN()
-		row.AlgBW, row.BusBW = knownBandwidth(float64(half.AlgBW)), knownBandwidth(float64(half.BusBW))
-		if half.Time != nil {
-			row.Micros = float64(*half.Time)
+		m := csvRow{row: newRow(0)}
+		m.InPlace, m.Source = placement == "in_place", fmt.Sprintf("%s#%d", j.r.File, j.results)
+		maps.Copy(half, map[string]any{"size": result["size"], "count": result["count"], "type": result["type"],
+			"redop": result["redop"], "root": result["root"]})
+		for _, name := range slices.Sorted(maps.Keys(half)) {
+			c, known := columnByName[fold(name)]
+			v := strings.TrimSpace(fmt.Sprint(half[name]))
+			if !known || half[name] == nil || csvColumns[c].read == nil {
+				continue
+			}
+			if wrong := csvColumns[c].read(&m, v); wrong != "" {
+				m.reason = rejectMalformed
+				j.r.note(0, "result %d: %s: %s", j.results, name, wrong)
+			}
 		}
-		switch {
-		case half.CPUTime != nil:
-			row.reason = rejectCPUTime
-		case row.checked && *half.Wrong != 0: // NaN is not 0 either
-			row.reason = rejectFailed
-		}
-		j.run.rows = append(j.run.rows, row)
+		j.run.rows = append(j.run.rows, m.row)
 	}
 	return j.r.tooMany(len(j.run.rows))
 }

@@ -51,28 +51,19 @@ func (p *linePrefix) learn(line []byte) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	pattern, rest := "", text
-	for rest != "" {
-		m := counts.FindStringIndex(rest)
-		if m == nil {
-			m = []int{len(rest), len(rest)}
-		}
-		pattern += regexp.QuoteMeta(rest[:m[0]])
-		switch word := rest[m[0]:m[1]]; {
-		case word == "":
+	pattern := counts.ReplaceAllStringFunc(regexp.QuoteMeta(text), func(word string) string {
+		switch {
 		case word[0] == ' ':
-			pattern += " *"
+			return " *"
 		case strings.HasSuffix(word, "O") || strings.HasSuffix(word, "E"):
-			pattern += "[0-9a-f]{2}[OE]"
+			return "[0-9a-f]{2}[OE]"
 		case word[0] <= '9':
-			pattern += "[0-9]+"
+			return "[0-9]+"
 		case len(word) > 3:
-			pattern += "[A-Za-z]{4,7}"
-		default:
-			pattern += "[A-Za-z]{2,3}"
+			return "[A-Za-z]{4,7}"
 		}
-		rest = rest[m[1]:]
-	}
+		return "[A-Za-z]{2,3}"
+	})
 	p.start = regexp.MustCompile("^" + strings.TrimSuffix(pattern, " *"))
 	p.quoted = strings.HasSuffix(text, `"`)
 	if strings.Contains(text, "]<std") {

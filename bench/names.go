@@ -111,17 +111,10 @@ func isWord(t []byte) bool {
 	return len(t) > 0 && (t[0] >= 'a' && t[0] <= 'z' || t[0] >= 'A' && t[0] <= 'Z')
 }
 
+// bandwidth reads one; 0: it is not known.
 func bandwidth(t string) float64 {
 	v, err := strconv.ParseFloat(t, 64)
-	if err != nil {
-		return 0
-	}
-	return knownBandwidth(v)
-}
-
-// knownBandwidth turns what is no bandwidth into 0, "not known".
-func knownBandwidth(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		return 0
 	}
 	return v
@@ -153,21 +146,18 @@ func alone(c nccl.Cell) nccl.Cell {
 	if c.Proto != Unknown || c.Algo == Unknown {
 		return c
 	}
-	only := nccl.NoCell
+	var has []nccl.Cell
 	for algo, proto := range nccl.Cells {
 		cell := nccl.Cell{Algo: algo, Proto: proto}
-		has := slices.ContainsFunc(nccl.AllColls(), func(coll nccl.Coll) bool { return nccl.Offers(coll, cell) })
-		if algo == c.Algo && has {
-			if only != nccl.NoCell {
-				return c
-			}
-			only = cell
+		offers := func(coll nccl.Coll) bool { return nccl.Offers(coll, cell) }
+		if algo == c.Algo && slices.ContainsFunc(nccl.AllColls(), offers) {
+			has = append(has, cell)
 		}
 	}
-	if only == nccl.NoCell {
-		return c
+	if len(has) == 1 {
+		return has[0]
 	}
-	return only
+	return c
 }
 
 // onlyChoice returns the single name that a value of NCCL_ALGO or NCCL_PROTO

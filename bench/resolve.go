@@ -194,7 +194,8 @@ func (u *run) operation() (op operation, said notes) {
 	if u.named() {
 		return byCaller, nil
 	}
-	sources := []operation{programOperation(u.program), programOperation(u.mentions.program), u.log.operation(), byCaller}
+	sources := []operation{programOperation(u.program), programOperation(u.mentions.program), u.log.operation(),
+		byCaller}
 	if u.mark != nil {
 		sources = append(sources, operation(u.mark.coll))
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,17 +13,11 @@ import (
 
 // columns is what a header line says of the rows below it.
 type columns struct {
-	known   bool
-	names   []string // before the first time
-	group   int      // tokens of one half, out-of-place or in-place; 0: find out
-	check   int      // place of error, res or #wrong in a half
-	algBW   int
-	busBW   int
-	halves  int
-	wrong   bool // the check counts wrong elements: #wrong, not error or res
-	milli   bool // times are milliseconds: nccl-tests of 2017
-	cpuTime bool // times are the CPU's: -C 1
-	algo    bool // RCCL's algorithm, protocol and channels follow
+	known  bool
+	names  []string // before the first time
+	half   []string // of one half, out-of-place or in-place, from its time on
+	halves int
+	algo   bool // RCCL's algorithm, protocol and channels follow
 	// inPlaceOnly: the only half is the in-place one (rccl-tests -O 0).
 	inPlaceOnly bool
 }
@@ -30,52 +25,38 @@ type columns struct {
 // headerColumns reads the line that names the columns, with or without its #.
 func headerColumns(tokens [][]byte) (c columns, ok bool) {
 	c.known = true
-	at := -1 // of the current half's time
 	same := true
-	place := func(into *int, i int) {
-		same = same && at >= 0 && (*into == 0 || *into == i-at)
-		*into = i - at
+	var half []string
+	end := func() {
+		same = same && (c.half == nil || slices.Equal(c.half, half))
+		c.half = half
 	}
-	for i, t := range tokens {
-		switch name := string(t); name {
-		case "time", "cputime":
-			if at < 0 {
-				for _, n := range tokens[:i] {
-					if string(n) != "#" {
-						c.names = append(c.names, string(n))
-					}
-				}
+	for _, t := range tokens {
+		switch name := string(t); {
+		case name == "#" || c.algo:
+		case name == "time" || name == "cputime":
+			if c.halves++; c.halves > 1 {
+				end()
 			}
-			at = i
-			c.halves++
-			c.cpuTime = c.cpuTime || name == "cputime"
-		case "algbw":
-			place(&c.algBW, i)
-		case "busbw":
-			place(&c.busBW, i)
-		case "error", "res", "#wrong":
-			place(&c.check, i)
-			c.group = max(c.group, c.check+1)
-			c.milli = c.milli || name == "res"
-			c.wrong = c.wrong || name == "#wrong"
-		case "algo":
+			half = []string{name}
+		case name == "algo":
 			c.algo = true
+		case c.halves > 0:
+			half = append(half, name)
 		default:
-			if bytes.HasPrefix(t, []byte("i_")) { // -I: statistics of the iterations
-				c.group = max(c.group, i-at+1)
-			}
+			c.names = append(c.names, name)
 		}
 	}
-	if !same || c.halves == 0 || c.halves > 2 || min(c.algBW, c.busBW, c.check) < 1 ||
-		c.group <= max(c.algBW, c.busBW, c.check) {
-		return columns{}, false
+	end()
+	has := func(in []string, names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(in, name) })
 	}
-	return c, slices.Contains(c.names, "size") || slices.Contains(c.names, "bytes")
+	return c, same && c.halves < 3 && has(half, "algbw") && has(half, "busbw") && has(half, "error", "res", "#wrong") &&
+		has(c.names, "size", "bytes")
 }
 
-// plainColumns is the layout without a header. A half has time, algbw, busbw, error or #wrong. RCCL's labels may
-// follow.
-var plainColumns = columns{group: 4, algBW: 1, busBW: 2, check: 3, halves: 2, algo: true}
+// plainColumns is the layout without a header. RCCL's labels may follow.
+var plainColumns = columns{half: []string{"time", "algbw", "busbw", "error or #wrong"}, halves: 2, algo: true}
 
 // row is one time of a run, half a line of nccl-tests. It is a sample that the end of the run completes.
 type row struct {
@@ -89,6 +70,11 @@ type row struct {
 	// Of a CSV file: op is what the row says that it is of, failed that it ran in vain.
 	op     operation
 	failed bool
+}
+
+// newRow is a row of a line, of which nothing is known.
+func newRow(line int) row {
+	return row{Sample: Sample{Config: noLabel, Micros: math.NaN()}, root: -1, line: line}
 }
 
 // unusable says why nothing can be learned from a sample. Empty: it is usable.
@@ -155,11 +141,11 @@ func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leadi
 	rest = c.takeLabels(rest, &base)
 	halves := c.halves
 	// What is left of the halves: redop and root, where the row has them.
-	names := len(rest) - halves*c.group
+	names := len(rest) - halves*len(c.half)
 	outcome = rowComplete
 	if names < 0 || names > 2 {
-		if !c.known && names < 0 && len(rest)-c.group >= 0 && len(rest)-c.group <= 2 {
-			halves, names = 1, len(rest)-c.group
+		if !c.known && names < 0 && len(rest)-len(c.half) >= 0 && len(rest)-len(c.half) <= 2 {
+			halves, names = 1, len(rest)-len(c.half)
 		} else {
 			outcome = rowPartial
 			names = before - 3
@@ -183,11 +169,11 @@ func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leadi
 	for half := range halves {
 		r := base
 		r.InPlace = half == 1 || c.known && c.inPlaceOnly
-		if len(rest) < c.group {
+		if len(rest) < len(c.half) {
 			break
 		}
-		c.readHalf(&r, rest[:c.group])
-		rest = rest[c.group:]
+		c.readHalf(&r, rest[:len(c.half)])
+		rest = rest[len(c.half):]
 		rows[n] = r
 		n++
 	}
@@ -226,29 +212,35 @@ func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 }
 
 func (c columns) readHalf(r *row, tokens [][]byte) {
-	var err error
-	if r.Micros, err = strconv.ParseFloat(string(tokens[0]), 64); err != nil {
-		r.Micros = math.NaN()
-	}
-	if c.milli {
-		r.Micros *= 1000
-	}
-	r.AlgBW = bandwidth(string(tokens[c.algBW]))
-	r.BusBW = bandwidth(string(tokens[c.busBW]))
-	switch wrong := tokens[c.check]; {
-	case c.cpuTime:
-		r.reason = rejectCPUTime
-	case string(wrong) == "N/A":
-	case bytes.HasSuffix(wrong, []byte("*")): // rccl-tests marks errors beyond its threshold
-		r.reason = rejectFailed
-	default:
-		e, err := strconv.ParseFloat(string(wrong), 64)
-		r.checked = true
-		switch {
-		case err != nil || math.IsNaN(e) || math.IsInf(e, 0):
-			r.reason = rejectFailed
-		case c.wrong && e != 0, !c.known && e >= 1:
-			r.reason = rejectFailed // a count; error and res are deviations that rounding allows
+	for i, name := range c.half {
+		text := string(tokens[i])
+		value, err := strconv.ParseFloat(text, 64)
+		switch name {
+		case "time", "cputime":
+			if r.Micros = value; err != nil {
+				r.Micros = math.NaN()
+			}
+			if name == "cputime" {
+				r.reason = rejectCPUTime
+			}
+		case "algbw":
+			r.AlgBW = bandwidth(text)
+		case "busbw":
+			r.BusBW = bandwidth(text)
+		case "error", "res", "#wrong", "error or #wrong":
+			if name == "res" { // nccl-tests of 2017: times are milliseconds
+				r.Micros *= 1000
+			}
+			if text == "N/A" {
+				continue
+			}
+			// A count is wrong above 0; error and res are deviations that rounding allows. rccl-tests marks those
+			// beyond its threshold with *.
+			r.checked = true
+			if err != nil || math.IsNaN(value) || math.IsInf(value, 0) || name == "#wrong" && value != 0 ||
+				!c.known && value >= 1 {
+				r.reason = cmp.Or(r.reason, rejectFailed)
+			}
 		}
 	}
 }

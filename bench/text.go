@@ -496,8 +496,8 @@ func markOf(line []byte) *mark {
 		return nil
 	}
 	nodes := atoi(m[2])
-	read := &mark{coll: fold(m[1]), Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * atoi(m[3])}, verify: m[4] == verifyWord,
-		asked: noLabel, setting: SettingOf(m[6])}
+	read := &mark{coll: fold(m[1]), Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * atoi(m[3])},
+		verify: m[4] == verifyWord, asked: noLabel, setting: SettingOf(m[6])}
 	if c, err := nccl.ParseConfig(m[5]); err == nil {
 		read.asked = c
 	}

@@ -125,8 +125,8 @@ inspector, and with --profile of logs with the library's decisions.`,
 	cmd.Flags().BoolVar(&f.byDefault, "default", false,
 		"NCCL chose where nothing tells what ran, whatever the name of a file or its text mentions")
 	cmd.Flags().StringArrayVar(&f.with, "with", nil,
-		"variable or option that the runs had, as NCCL_IB_TC=106 or -R=1, whatever the files say; NAME= if it was not set "+
-			"(repeatable)")
+		"variable or option that the runs had, as NCCL_IB_TC=106 or -R=1, whatever the files say; NAME= if it was not "+
+			"set (repeatable)")
 	cmd.Flags().BoolVar(&f.profile, "profile", false,
 		"make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
 	cmd.Flags().IntVar(&f.steps, "steps", 0,
