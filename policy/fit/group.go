@@ -57,6 +57,8 @@ type Group struct {
 	// NotOffered was measured, and NCCL does not offer it: it ran with NCCL_ALGO or NCCL_PROTO only, and no tuner gets
 	// it. Points do not have it.
 	NotOffered []nccl.Cell
+	// Unlabelled counts the samples whose algorithm or protocol nobody knows, and that are not of the default.
+	Unlabelled int
 	// Unsettable says that some channel counts were measured that a tuner cannot have. Points do not have them.
 	Unsettable bool
 	// Contradictions are between sweeps that were pooled, the most points first.
@@ -72,6 +74,14 @@ type Group struct {
 
 	// floored are the configurations that were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
 	floored map[nccl.Config]bool
+}
+
+// OnlyDefault says of a group without Points what was measured.
+func (g *Group) OnlyDefault() string {
+	if g.Unlabelled > 0 {
+		return "what was measured besides the default does not tell its algorithm and protocol"
+	}
+	return "nothing but the default was measured"
 }
 
 const (

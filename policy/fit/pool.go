@@ -32,7 +32,9 @@ type Pool struct {
 	rows    int
 	failed  map[Key][]nccl.Config
 	asked   map[Key]map[Request]bool
-	reached map[channelsOf]int
+	// unlabelled counts what is refused by RefusedLabel.
+	unlabelled map[Key]int
+	reached    map[channelsOf]int
 
 	machines map[model.MeasuredOn]*model.MeasuredOn
 	file     string // that is being read
@@ -57,7 +59,7 @@ const (
 func NewPool() *Pool {
 	return &Pool{
 		groups: map[Key]map[bench.Series][]*reading{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
-		asked: map[Key]map[Request]bool{}, reached: map[channelsOf]int{},
+		asked: map[Key]map[Request]bool{}, unlabelled: map[Key]int{}, reached: map[channelsOf]int{},
 		machines: map[model.MeasuredOn]*model.MeasuredOn{},
 	}
 }
@@ -74,6 +76,7 @@ func (p *Pool) Add(s *bench.Sample) {
 		return
 	case !s.Known() && s.Selection != bench.SelectionDefault:
 		p.refused[RefusedLabel]++
+		p.unlabelled[Key{Coll: s.Coll, Comm: s.Comm}]++
 		return
 	}
 	v := s.Series()
@@ -209,7 +212,7 @@ func (p *Pool) Set() *Set {
 			left = append(left, r)
 		}
 		s.Used += len(left)
-		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered, Under: under})
+		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered, Under: under, Unlabelled: p.unlabelled[key]})
 		readings = append(readings, left)
 	}
 	each(len(readings), func(i int) { s.Groups[i].fill(readings[i]) })

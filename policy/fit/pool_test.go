@@ -43,6 +43,22 @@ func TestRefusedSamples(t *testing.T) {
 	}
 }
 
+// What was measured with NCCL_ALGO alone is not said to be nothing.
+func TestOnlyDefault(t *testing.T) {
+	m, rng := smallMachine(), rand.New(rand.NewPCG(1, 1))
+	byNCCL := m.sample(nccl.Config{Cell: nccl.NoCell}, 1<<20, bench.SelectionDefault, rng)
+	ring := byNCCL
+	ring.Algo, ring.Selection = nccl.AlgoRing, bench.SelectionForced
+	for want, samples := range map[string][]bench.Sample{
+		"nothing but the default was measured":                                           {byNCCL},
+		"what was measured besides the default does not tell its algorithm and protocol": {byNCCL, ring},
+	} {
+		if set := pooled(samples); len(set.Groups) != 1 || set.Groups[0].OnlyDefault() != want {
+			t.Errorf("%+v, want %q", set, want)
+		}
+	}
+}
+
 // A sweep that does not name its data type is not of another one than the logs that verify it; what is refused is not
 // counted as simulated.
 func TestUnnamedDataType(t *testing.T) {

@@ -96,7 +96,7 @@ func groupGaps(r *fit.GroupReport) (all []Gap) {
 		return all
 	}
 	if r.DefaultOnly {
-		add(NothingElse, "nothing but the default was measured; the model abstains")
+		add(NothingElse, "%s; the model abstains", g.OnlyDefault())
 		return all
 	}
 	sizes := g.Sizes()

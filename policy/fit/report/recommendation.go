@@ -159,7 +159,7 @@ func (v *Recommendation) advise(decisions []decision) {
 	}
 	perhaps := unsure(decisions)
 	remarks := []remark{
-		{v.Of.DefaultOnly, CannotSay, "nothing but the default was measured"},
+		{v.Of.DefaultOnly, CannotSay, v.Of.Group.OnlyDefault()},
 		{len(v.Of.Group.Default) == 0 && v.Acts == 0, CannotSay, "the default was not measured"},
 		{len(acting) == 0 && v.Acts > 0, CannotSay, "the default was not measured where the policy is active"},
 		{len(acting)+len(leaving) == 0, CannotSay,

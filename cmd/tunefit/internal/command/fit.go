@@ -187,8 +187,8 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 		writeAnswer(cmd.OutOrStdout(), in)
 	}
 	if len(file.CurveSets) == 0 {
-		return in, errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
-			"written (tunefit sweep measures more)")
+		return in, fmt.Errorf("%s, there is nothing to choose from: nothing was written (tunefit sweep measures more)",
+			set.Groups[0].OnlyDefault())
 	}
 	return in, f.write(cmd.ErrOrStderr(), in)
 }
