@@ -69,7 +69,7 @@ func parts(rows []row) int {
 
 // guess finds the operation from the rows alone, because logs before nccl-tests 2.17.6 do not name it. It returns ""
 // if several operations would print the same.
-func guess(rows []row, blankRedOp bool) operation {
+func guess(rows []row) operation {
 	if len(rows) == 0 {
 		return ""
 	}
@@ -77,8 +77,9 @@ func guess(rows []row, blankRedOp bool) operation {
 	n := parts(rows)
 	reduces, rooted := rows[0].RedOp != "", rows[0].root >= 0
 	// The in-place half of alltoall and sendrecv is never checked.
-	var outChecked, inChecked, inPlace bool
+	var outChecked, inChecked, inPlace, blankRedOp bool
 	for i := range rows {
+		blankRedOp = blankRedOp || rows[i].blankRedOp
 		if rows[i].InPlace {
 			inPlace = true
 			inChecked = inChecked || rows[i].checked

@@ -94,11 +94,12 @@ func (u *run) asks(op operation) nccl.Config {
 // that. Their number is NCCL's own where our tuner left it to NCCL, or asked for more than NCCL chose in a release that
 // only lets a tuner lower them.
 func (u *run) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found bool) {
-	asked, decided := u.log.decided[key]
 	c, agreed, found = u.log.ran(key, scale)
-	if !decided {
+	decided := u.log.at(key).decided
+	if decided == nil {
 		return c, false, agreed, found
 	}
+	asked := *decided
 	_, forced := u.variables.saysChannels()
 	own = asked != noLabel && asked.Channels == 0 && !forced
 	switch release, _ := nccl.ParseVersion(u.known.NCCL); {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,21 +19,20 @@ type logKey struct {
 	pass  int // of the plan that our tuner follows, from 1; 0: it follows none, or that is the warm-up
 }
 
-// votes counts the labels that the log shows for one key: many calls, one line each.
-type votes struct {
-	of    map[nccl.Config]int
+// logged is what is logged of one key.
+type logged struct {
+	ran   map[nccl.Config]int // by NCCL's log: many calls, one line each
 	total int
-	best  nccl.Config // has most
+	best  nccl.Config // of ran, has most
+	// decided is what our tuner asked for, asked what a pass did. NCCL may keep its own channels, or not have it there
+	// at all: then it is missing.
+	decided, asked *nccl.Config
+	missing        bool
 }
 
 // tuningLog collects what NCCL and tuners log of the calls of one run.
 type tuningLog struct {
-	calls map[logKey]*votes
-	// decided is what our tuner asked for, by the bytes of all ranks.
-	decided map[logKey]nccl.Config
-	// asked is what a pass asked for. NCCL may keep its own channels, or not have it there at all: then it is missing.
-	asked   map[logKey]nccl.Config
-	missing map[logKey]bool
+	calls map[logKey]*logged // by the bytes of all ranks, or of one
 	// pass is the one that each process is in.
 	pass map[string]int
 	// offered is what NCCL has for collectives, as our tuner says. It may differ from call to call.
@@ -52,9 +49,8 @@ type tuningLog struct {
 }
 
 func newTuningLog() tuningLog {
-	return tuningLog{calls: map[logKey]*votes{}, decided: map[logKey]nccl.Config{},
-		asked: map[logKey]nccl.Config{}, missing: map[logKey]bool{}, pass: map[string]int{},
-		offered: map[nccl.Coll]map[nccl.Cell]bool{}, pending: map[string]logKey{}}
+	return tuningLog{calls: map[logKey]*logged{}, pass: map[string]int{}, pending: map[string]logKey{},
+		offered: map[nccl.Coll]map[nccl.Cell]bool{}}
 }
 
 // facts are lines that tell of a run: a word that they have, their parts, and what is made of them.
@@ -212,26 +208,31 @@ func (t *tuningLog) decide(d *record.Decision) {
 	} else if t.obeyed++; !l.Known() {
 		l = noLabel // a row that leaves the algorithm to NCCL
 	}
-	key := logKey{operation(d.Coll.String()), d.Bytes, d.Pass}
-	if t.decided[key] = l; d.Pass > 0 && d.Asks.Known() {
-		if t.asked[key] = d.Asks; !d.Available {
-			t.missing[key] = true
-		}
+	c := t.call(logKey{operation(d.Coll.String()), d.Bytes, d.Pass})
+	if c.decided = &l; d.Pass > 0 && d.Asks.Known() {
+		c.asked, c.missing = &d.Asks, c.missing || !d.Available
 	}
 }
 
 func (t *tuningLog) vote(key logKey, l nccl.Config) {
-	v := t.calls[key]
-	if v == nil {
-		v = &votes{of: map[nccl.Config]int{}}
-		t.calls[key] = v
-	}
-	v.of[l]++
-	v.total++
-	if n, most := v.of[l], v.of[v.best]; n > most || n == most && l.Compare(v.best) < 0 {
-		v.best = l
+	c := t.call(key)
+	c.ran[l]++
+	c.total++
+	if n, most := c.ran[l], c.ran[c.best]; n > most || n == most && l.Compare(c.best) < 0 {
+		c.best = l
 	}
 }
+
+// call is what is logged of a key, to add to.
+func (t *tuningLog) call(key logKey) *logged {
+	if t.calls[key] == nil {
+		t.calls[key] = &logged{ran: map[nccl.Config]int{}}
+	}
+	return t.calls[key]
+}
+
+// at is what is logged of a key.
+func (t *tuningLog) at(key logKey) logged { return *cmp.Or(t.calls[key], &logged{}) }
 
 // refusedAll reports that our tuner decided, and never for a configuration of its own. In passes that is no fault.
 func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 && len(t.pass) == 0 }
@@ -245,37 +246,32 @@ func (t *tuningLog) of(op operation, bytes uint64, pass int) logKey {
 }
 
 // isMissing reports whether passes asked for a cell that NCCL had nowhere.
-func (t *tuningLog) isMissing(coll nccl.Coll, cell nccl.Cell) bool {
-	asked := false
-	for key := range t.missing {
-		asked = asked || collByName[string(key.op)] == coll && t.asked[key].Cell == cell
-	}
-	if !asked {
-		return false
-	}
-	for key, c := range t.decided {
-		if collByName[string(key.op)] == coll && c.Cell == cell {
+func (t *tuningLog) isMissing(coll nccl.Coll, cell nccl.Cell) (missing bool) {
+	for key, c := range t.calls {
+		switch {
+		case collByName[string(key.op)] != coll:
+		case c.decided != nil && c.decided.Cell == cell:
 			return false
+		case c.missing && c.asked.Cell == cell:
+			missing = true
 		}
 	}
-	return true
+	return missing
 }
 
 // byDefault reports whether our tuner left a size of a pass to NCCL.
 func (t *tuningLog) byDefault(key logKey) bool {
-	choice, decided := t.decided[key]
-	return key.pass > 0 && decided && choice == noLabel && !t.missing[key]
+	c := t.at(key)
+	return key.pass > 0 && c.decided != nil && *c.decided == noLabel && !c.missing
 }
 
 // operation returns the only collective that the log names, or nothing.
 func (t *tuningLog) operation() (op operation) {
-	for _, keys := range []iter.Seq[logKey]{maps.Keys(t.calls), maps.Keys(t.decided)} {
-		for key := range keys {
-			if key.op == "" || op != "" && op != key.op {
-				return ""
-			}
-			op = key.op
+	for key := range t.calls {
+		if key.op == "" || op != "" && op != key.op {
+			return ""
 		}
+		op = key.op
 	}
 	return op
 }
@@ -284,15 +280,12 @@ func (t *tuningLog) operation() (op operation) {
 // collective; scale is from scaleOf.
 func (t *tuningLog) ran(key logKey, scale uint64) (l nccl.Config, agreed, found bool) {
 	key.bytes /= scale
-	v := t.calls[key]
-	if v == nil {
+	c := t.at(key)
+	if c.total == 0 {
 		key.op = ""
-		v = t.calls[key]
+		c = t.at(key)
 	}
-	if v == nil {
-		return l, true, false
-	}
-	return v.best, v.of[v.best]*10 >= v.total*9, true
+	return c.best, c.ran[c.best]*10 >= c.total*9, c.total > 0
 }
 
 // scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of

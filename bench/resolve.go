@@ -92,7 +92,7 @@ func (u *run) resolveRows(r *Result, op operation, comm nccl.Comm, asked *reques
 			continue
 		}
 		reason := cmp.Or(row.reason, of.refused)
-		if reason == "" && u.log.missing[key] {
+		if reason == "" && u.log.at(key).missing {
 			reason = rejectNotOffered
 		}
 		if reason != "" {
@@ -199,7 +199,7 @@ func (u *run) operation() (op operation, said notes) {
 	if u.mark != nil {
 		sources = append(sources, operation(u.mark.coll))
 	}
-	for _, by := range append(sources, guess(u.rows, u.blankRedOp)) {
+	for _, by := range append(sources, guess(u.rows)) {
 		if op == "" {
 			op = by
 		}
@@ -342,12 +342,12 @@ type asking struct {
 // at is the configuration that was asked for at a size; ok is false where that is not known.
 func (a *request) at(size uint64, pass int) (l nccl.Config, ok bool) {
 	l = a.sample.Config
-	key := a.log.of(operation(a.sample.Coll.String()), size, pass)
-	if l, asked := a.log.asked[key]; asked {
-		return l, true
+	logged := a.log.at(a.log.of(operation(a.sample.Coll.String()), size, pass))
+	if logged.asked != nil {
+		return *logged.asked, true
 	}
-	if d, decided := a.log.decided[key]; decided && d != noLabel && (d.Cell != l.Cell || d.Channels > 0) {
-		l = d
+	if d := cmp.Or(logged.decided, &noLabel); *d != noLabel && (d.Cell != l.Cell || d.Channels > 0) {
+		l = *d
 	}
 	return l, l.Known()
 }

@@ -65,6 +65,7 @@ type row struct {
 	root          int    // -1: none
 	checked       bool   // the result was compared
 	noRedOpColumn bool
+	blankRedOp    bool   // the row leaves out columns of its header
 	reason        string // why it cannot be used; empty: it can
 	line          int
 	// Of a CSV file: op is what the row says that it is of, failed that it ran in vain.
@@ -109,28 +110,17 @@ func beginsRow(tokens [][]byte) bool {
 	return len(tokens) >= 3 && isNumber(tokens[0]) && isNumber(tokens[1]) && isWord(tokens[2]) && len(tokens[2]) <= 12
 }
 
-// rowParse is the outcome of reading a line as a row.
-type rowParse int
-
-const (
-	rowComplete rowParse = iota
-	rowPartial           // it ends too early; whole halves are kept
-	rowNot               // no row at all
-)
-
-// readRow reads the times of one line; before is how many columns led the rows before it. A line may leave out
-// columns that its collective does not have, so halves are counted from the right.
-func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leading int, outcome rowParse) {
+// readRow reads the times of one line. whole: it has all; nil: it is no row. A line may leave out columns that its
+// collective does not have, so halves are counted from the right. Of a row that was cut, whole halves are kept.
+func (c columns) readRow(tokens [][]byte) (rows []row, whole bool) {
 	if !beginsRow(tokens) {
-		return rows, 0, 0, rowNot
+		return nil, false
 	}
-	base := row{Sample: Sample{DType: kept(string(tokens[2])), Config: noLabel}, root: -1}
-	var err1, err2 error
-	base.Bytes, err1 = strconv.ParseUint(string(tokens[0]), 10, 64)
-	base.count, err2 = strconv.ParseUint(string(tokens[1]), 10, 64)
-	if err1 != nil || err2 != nil {
-		return rows, 0, 0, rowNot
-	}
+	base := newRow(0)
+	var errs [3]error
+	base.DType = kept(string(tokens[2]))
+	base.Bytes, errs[0] = strconv.ParseUint(string(tokens[0]), 10, 64)
+	base.count, errs[1] = strconv.ParseUint(string(tokens[1]), 10, 64)
 	rest := tokens[3:]
 	for len(rest) > 0 && bytes.IndexByte(rest[len(rest)-1], ':') > 0 { // -S: date and time
 		rest = rest[:len(rest)-1]
@@ -139,61 +129,41 @@ func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leadi
 		}
 	}
 	rest = c.takeLabels(rest, &base)
-	halves := c.halves
+	halves, one := c.halves, len(rest)-len(c.half)
 	// What is left of the halves: redop and root, where the row has them.
 	names := len(rest) - halves*len(c.half)
-	outcome = rowComplete
-	if names < 0 || names > 2 {
-		if !c.known && names < 0 && len(rest)-len(c.half) >= 0 && len(rest)-len(c.half) <= 2 {
-			halves, names = 1, len(rest)-len(c.half)
-		} else {
-			outcome = rowPartial
-			names = before - 3
-			if before == 0 {
-				names = countNames(rest)
-			}
-			names = min(max(names, 0), len(rest))
+	if !c.known && names < 0 && one >= 0 && one <= 2 {
+		halves, names = 1, one
+	}
+	if names < 0 || names > 2 { // it was cut, or has more behind it
+		for names = 0; names < min(len(rest), 2) && (names == 0 && isWord(rest[0]) || isInteger(rest[names])); names++ {
 		}
 	}
 	for _, t := range rest[:names] {
-		if isWord(t) {
-			if string(t) != "none" {
-				base.RedOp = kept(string(t))
-			}
-		} else if base.root, err1 = strconv.Atoi(string(t)); err1 != nil {
-			return rows, 0, 0, rowNot
+		if !isWord(t) {
+			base.root, errs[2] = strconv.Atoi(string(t))
+		} else if string(t) != "none" {
+			base.RedOp = kept(string(t))
 		}
+	}
+	if cmp.Or(errs[:]...) != nil {
+		return nil, false
 	}
 	base.noRedOpColumn = c.known && !slices.Contains(c.names, "redop") && !slices.Contains(c.names, "op")
-	rest = rest[names:]
-	for half := range halves {
+	base.blankRedOp = 3+names < len(c.names)
+	rows = make([]row, 0, 2)
+	for rest = rest[names:]; len(rows) < halves && len(rest) >= len(c.half); rest = rest[len(c.half):] {
 		r := base
-		r.InPlace = half == 1 || c.known && c.inPlaceOnly
-		if len(rest) < len(c.half) {
-			break
-		}
-		c.readHalf(&r, rest[:len(c.half)])
-		rest = rest[len(c.half):]
-		rows[n] = r
-		n++
+		r.InPlace = len(rows) == 1 || c.known && c.inPlaceOnly
+		c.readHalf(&r, rest)
+		rows = append(rows, r)
 	}
-	if n == halves {
-		outcome = rowComplete
-	}
-	return rows, n, 3 + names, outcome
+	return rows, len(rows) == halves
 }
 
-// countNames guesses how many of a cut row's tokens are redop and root.
-func countNames(rest [][]byte) (n int) {
-	if n < len(rest) && isWord(rest[n]) {
-		n++
-	}
-	if n < len(rest) {
-		if _, err := strconv.Atoi(string(rest[n])); err == nil {
-			n++
-		}
-	}
-	return n
+func isInteger(t []byte) bool {
+	_, err := strconv.Atoi(string(t))
+	return err == nil
 }
 
 // takeLabels cuts RCCL's algorithm, protocol and channels off a row.

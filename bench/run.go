@@ -23,8 +23,7 @@ type run struct {
 	mentions mentions
 	complete bool // all variables are known, as nccl-tests' JSON tells
 	// inherited: it goes on under the heading of the run before it.
-	inherited  bool
-	blankRedOp bool // rows leave out columns of their header
+	inherited bool
 }
 
 // heading is what a run's header tells, and NCCL's log by then. It may be that of several runs.

@@ -39,7 +39,6 @@ type stream struct {
 	// pending is the start of a row that NCCL's log split.
 	pending     []byte
 	pendingLine int
-	leading     int // leading columns of the rows so far
 	length      int // of the last whole row's line
 }
 
@@ -232,7 +231,6 @@ func (t *textReader) fresh(seen bool) {
 		if before.header && len(before.rows) == 0 && before.failure.line == 0 {
 			t.run.headers = before.headers
 		}
-		t.leading = 0
 	}
 }
 
@@ -275,38 +273,34 @@ func (t *textReader) flush() {
 // row takes the text of a row that begins at a line. It holds what is not whole, unless no more of it can come: it is
 // the last, or the file is cut in it, whose last number may lack digits.
 func (t *textReader) row(text []byte, at int, last, cut bool) {
-	columns, isPending := &t.run.columns, len(t.pending) > 0
-	rows, n, leading, outcome := columns.readRow(tokensOf(text, t.tokens[:]), t.leading)
-	if outcome == rowComplete && cut && len(text) < t.length {
-		n, outcome = n-1, rowPartial
-		rows[0].Config = noLabel // it may be that of the channels
+	isPending := len(t.pending) > 0
+	rows, whole := t.run.columns.readRow(tokensOf(text, t.tokens[:]))
+	if whole && cut && len(text) < t.length {
+		rows, whole = rows[:len(rows)-1], false
+		if len(rows) > 0 {
+			rows[0].Config = noLabel // it may be that of the channels
+		}
 	}
 	switch {
-	case outcome == rowComplete:
-		if !isPending {
-			t.length = len(text)
-		}
-	case outcome == rowNot && !isPending:
+	case whole && !isPending:
+		t.length = len(text)
+	case whole:
+	case rows == nil && !isPending:
 		return
 	case !last && !cut:
 		if !isPending {
 			t.hold(text)
 		}
 		return
-	case outcome == rowNot:
+	case rows == nil:
 		t.r.reject(at, 1, rejectMalformed)
-		n = 0
 	default:
-		t.sawRow, n = true, max(n, 0)
-		t.r.reject(at, columns.halves-n, rejectTruncated)
+		t.sawRow = true
+		t.r.reject(at, t.run.columns.halves-len(rows), rejectTruncated)
 	}
-	if t.pending = t.pending[:0]; n > 0 {
-		t.keep(rows[:n], leading, at)
+	if t.pending = t.pending[:0]; len(rows) == 0 {
+		return
 	}
-}
-
-// keep adds a row's times to the run.
-func (t *textReader) keep(rows []row, leading, line int) {
 	t.sawRow = true
 	if t.run.footer { // rows after the last lines: those of a run without a header
 		t.goOn()
@@ -315,11 +309,9 @@ func (t *textReader) keep(rows []row, leading, line int) {
 	if len(t.run.rows) == 0 {
 		t.said.take(&t.run.mentions)
 	}
-	t.run.blankRedOp = t.run.blankRedOp || leading < len(t.run.columns.names)
-	t.leading = leading
-	source := t.r.File + ":" + strconv.Itoa(line)
+	source := t.r.File + ":" + strconv.Itoa(at)
 	for i := range rows {
-		rows[i].line, rows[i].Source = line, source
+		rows[i].line, rows[i].Source = at, source
 	}
 	t.run.rows = append(t.run.rows, rows...)
 }
