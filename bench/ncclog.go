@@ -245,18 +245,26 @@ func (t *tuningLog) of(op operation, bytes uint64, pass int) logKey {
 	return logKey{op, bytes, pass}
 }
 
-// isMissing reports whether passes asked for a cell that NCCL had nowhere.
-func (t *tuningLog) isMissing(coll nccl.Coll, cell nccl.Cell) (missing bool) {
+// family is an algorithm and a protocol for a collective.
+type family struct {
+	op operation
+	nccl.Cell
+}
+
+// missing is what passes asked for and NCCL had nowhere.
+func (t *tuningLog) missing() map[family]bool {
+	all := map[family]bool{}
 	for key, c := range t.calls {
-		switch {
-		case collByName[string(key.op)] != coll:
-		case c.decided != nil && c.decided.Cell == cell:
-			return false
-		case c.missing && c.asked.Cell == cell:
-			missing = true
+		if c.missing {
+			all[family{key.op, c.asked.Cell}] = true
 		}
 	}
-	return missing
+	for key, c := range t.calls {
+		if c.decided != nil {
+			delete(all, family{key.op, c.decided.Cell})
+		}
+	}
+	return all
 }
 
 // byDefault reports whether our tuner left a size of a pass to NCCL.
@@ -338,20 +346,17 @@ type Ran struct {
 	NoTuner bool // a symmetric kernel or the copy engine: no algorithm in the tuner's sense
 }
 
-// ranLine is such a line from " Bytes" on.
+// ReadRan reads such a line.
 //
 //	AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}  (2.24 on)
 //	AllReduce: 1024 Bytes -> Algo 1 proto 0 time 12.3                   (2.23)
 //	1024 Bytes -> Algo 1 proto 0 time 12.3                              (before)
 //	AllReduce [Symmetric]: 1024 Bytes -> Kernel NAME nchannels 4 nthreads 512
-var ranLine = regexp.MustCompile(`^ Bytes +-> +(?:(Kernel) |Algo +(\S+) +proto +(\S+)` +
-	`(?: +channel\{Lo\.\.Hi\}=\{([0-9]+)\.\.([0-9]+)\})?)?`)
-
-// ReadRan reads such a line.
 func ReadRan(line []byte) (r Ran, ok bool) {
-	at := max(bytes.Index(line, []byte(" Bytes ")), 0)
-	m := ranLine.FindSubmatch(line[at:])
-	if m == nil {
+	at := bytes.Index(line, []byte(" Bytes "))
+	var few [7][]byte
+	words := tokensOf(line[max(at, 0):], few[:])
+	if at < 0 || len(words) < 3 || string(words[1]) != "->" {
 		return r, false
 	}
 	name := bytes.TrimRight(line[:at], "0123456789")
@@ -361,15 +366,18 @@ func ReadRan(line []byte) (r Ran, ok bool) {
 		name = message
 	}
 	name, _, special := bytes.Cut(name, []byte(" ["))
-	r = Ran{Bytes: n, Config: noLabel, NoTuner: m[1] != nil || special} // [Symmetric], [Copy Engine]
+	r = Ran{Bytes: n, Config: noLabel, NoTuner: special || string(words[2]) == "Kernel"} // [Symmetric], [Copy Engine]
 	word := fold(string(name[bytes.LastIndexByte(name, ' ')+1:]))
 	if _, known := collByName[word]; known {
 		r.Operation = word
 	}
-	if r.PerRank = r.NoTuner || m[5] != nil; !r.NoTuner {
-		r.Cell = CellNamed(string(m[2]), string(m[3]))
-		if first, last := atoi(string(m[4])), atoi(string(m[5])); m[5] != nil && last >= first {
-			r.Channels = last - first + 1
+	r.PerRank = r.NoTuner
+	if !r.NoTuner && len(words) > 5 && string(words[2]) == "Algo" && string(words[4]) == "proto" {
+		r.Cell = CellNamed(string(words[3]), string(words[5]))
+		channels, counted := bytes.CutPrefix(words[len(words)-1], []byte("channel{Lo..Hi}={"))
+		low, high, _ := bytes.Cut(bytes.TrimRight(channels, "}"), []byte(".."))
+		if first, last := atoi(string(low)), atoi(string(high)); counted && last >= first {
+			r.PerRank, r.Channels = true, last-first+1
 		}
 	}
 	return r, err == nil && (r.NoTuner || r.Known())

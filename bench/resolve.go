@@ -310,12 +310,13 @@ func (u *run) notOffered(comm nccl.Comm) (all []Sample) {
 		return nil
 	}
 	forced := u.variables["NCCL_ALGO"] != "" || u.variables["NCCL_PROTO"] != ""
+	missing := u.log.missing()
 	noLL128 := u.log.sharesMem && !nccl.IsRCCL(u.known.NCCL)
 	for _, coll := range nccl.AllColls() {
 		has := u.log.offered[coll]
 		for algo, proto := range nccl.Cells {
 			cell := nccl.Cell{Algo: algo, Proto: proto}
-			isNot := !forced && (has != nil && !has[cell] || u.log.isMissing(coll, cell)) ||
+			isNot := !forced && (has != nil && !has[cell] || missing[family{operation(coll.String()), cell}]) ||
 				noLL128 && proto == nccl.ProtoLL128
 			if isNot && nccl.Offers(coll, cell) {
 				all = append(all, u.inVain(coll, comm, nccl.Config{Cell: cell}))

@@ -112,7 +112,7 @@ func beginsRow(tokens [][]byte) bool {
 
 // readRow reads the times of one line. whole: it has all; nil: it is no row. A line may leave out columns that its
 // collective does not have, so halves are counted from the right. Of a row that was cut, whole halves are kept.
-func (c columns) readRow(tokens [][]byte) (rows []row, whole bool) {
+func (c columns) readRow(tokens [][]byte, into *[2]row) (rows []row, whole bool) {
 	if !beginsRow(tokens) {
 		return nil, false
 	}
@@ -151,7 +151,7 @@ func (c columns) readRow(tokens [][]byte) (rows []row, whole bool) {
 	}
 	base.noRedOpColumn = c.known && !slices.Contains(c.names, "redop") && !slices.Contains(c.names, "op")
 	base.blankRedOp = 3+names < len(c.names)
-	rows = make([]row, 0, 2)
+	rows = into[:0]
 	for rest = rest[names:]; len(rows) < halves && len(rest) >= len(c.half); rest = rest[len(c.half):] {
 		r := base
 		r.InPlace = len(rows) == 1 || c.known && c.inPlaceOnly

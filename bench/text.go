@@ -28,8 +28,9 @@ type textReader struct {
 	streams map[string]*stream // by what a launcher puts before their lines; one, unless several print headers
 	same    []byte             // how all lines so far begin; nil: there was none
 	sawRow  bool
-	process string // the first in NCCL's log, as host:pid
-	tokens  [64][]byte
+	process string     // the first in NCCL's log, as host:pid
+	tokens  [64][]byte // of the last line
+	rows    [2]row     // of the last row
 }
 
 // stream is what one process prints.
@@ -274,7 +275,7 @@ func (t *textReader) flush() {
 // the last, or the file is cut in it, whose last number may lack digits.
 func (t *textReader) row(text []byte, at int, last, cut bool) {
 	isPending := len(t.pending) > 0
-	rows, whole := t.run.columns.readRow(tokensOf(text, t.tokens[:]))
+	rows, whole := t.run.columns.readRow(tokensOf(text, t.tokens[:]), &t.rows)
 	if whole && cut && len(text) < t.length {
 		rows, whole = rows[:len(rows)-1], false
 		if len(rows) > 0 {
