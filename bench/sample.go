@@ -166,6 +166,16 @@ func (c Conditions) Cover(other Conditions, n int) bool {
 		strings.Join(rest, " ") == other.Variables
 }
 
+// Unknown returns the settings that are only mentioned, as NAME=VALUE or a word.
+func (c Conditions) Unknown() (all []string) {
+	for word := range strings.FieldsSeq(c.Variables) {
+		if of, is := strings.CutSuffix(word, unsure); is {
+			all = append(all, of)
+		}
+	}
+	return all
+}
+
 // Graphs reports whether the times are those of calls in CUDA graphs.
 func (c Conditions) Graphs() bool { return strings.Contains(" "+c.Options, " -G ") }
 

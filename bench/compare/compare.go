@@ -66,146 +66,78 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	t.Overall = overall(t.Sections)
 	if len(t.Sections) > 1 {
 		all = append(all, &t.Overall.Estimate)
+	} else {
+		t.Overall = Mean{}
 	}
 	t.Tested = judge(all)
 	if len(t.Sections) == 1 {
 		t.Overall = t.Sections[0].Mean
 	}
+	t.count()
 	t.remark(p, opts)
 	return t
 }
 
-// repetitions are the values of both sides at a size, in ln(us).
-type repetitions [2][]float64
+// times are those of one start at a size, in ln(us), in the order of its passes.
+type times struct {
+	run int // of the side
+	ln  []float64
+}
+
+// repeated are the times of one side at a size, by start.
+type repeated []times
+
+// repetitions are the middles of starts, or the times of a single one.
+func (s repeated) repetitions() (all []float64) {
+	if len(s) == 1 {
+		return s[0].ln
+	}
+	for _, of := range s {
+		all = append(all, stats.Middle(of.ln))
+	}
+	return all
+}
+
+// sidesOf are the times at a size.
+func sidesOf(at []reading) (v [2]repeated) {
+	for _, r := range at {
+		of := &v[r.side]
+		i, there := slices.BinarySearchFunc(*of, r.run, func(s times, run int) int { return cmp.Compare(s.run, run) })
+		if !there {
+			*of = slices.Insert(*of, i, times{run: r.run})
+		}
+		(*of)[i].ln = append((*of)[i].ln, math.Log(r.Micros))
+	}
+	return v
+}
 
 // section compares the sizes of a series.
 func (p *pool) section(key bench.Series, opts Options) Section {
 	g := Section{Series: key, Unsteady: []CollapsedRun{}}
-	sizes := slices.Sorted(maps.Keys(p.readings[key]))
-	var runs, times []repetitions
-	var order [][2][]int
-	severalRuns := false
-	for _, b := range sizes {
+	var values [][2]repeated
+	for _, b := range slices.Sorted(maps.Keys(p.readings[key])) {
 		at := p.readings[key][b]
-		byRun, each, runsOf := split(at)
-		runs, times, order = append(runs, byRun), append(times, each), append(order, runsOf)
-		severalRuns = severalRuns || len(byRun[0]) > 1 || len(byRun[1]) > 1
+		values = append(values, sidesOf(at))
 		r := SizeResult{Bytes: b}
 		for side, cell := range []*Measured{&r.Before, &r.After} {
 			*cell = measuredOf(key, at, side, b)
 		}
 		g.Rows = append(g.Rows, r)
 	}
-	// Starts differ more than repetitions within a start. Where there are several starts, they are the repetitions.
-	values := times
-	g.InStarts = opts.InStarts && p.together(order)
-	switch {
-	case g.InStarts:
-		if g.Paired = true; severalRuns {
-			values = nil
-			for _, b := range sizes {
-				values = append(values, inStarts(p.readings[key][b]))
-			}
-		}
-		g.collapsed(p, times, passes(times), func(side, pass int) string { return p.logOfPass(key, side, pass) })
-	case severalRuns:
-		values = runs
-		g.Paired = alternate(order, p.times, opts.Alternating)
-		if g.Paired && !opts.Alternating {
-			for i := range values {
-				sortByTime(&values[i], &order[i], p.times)
-			}
-		}
-		g.collapsed(p, values, order, func(side, run int) string { return p.logs[side][run] })
-	}
+	g.InStarts = opts.InStarts && p.together(values)
+	g.Paired = g.InStarts || p.inTurns(values, opts.Alternating)
+	g.collapsed(p, values)
 	g.estimate(values)
-	g.average(values)
 	return g
 }
 
 // together reports whether all starts have both sides.
-func (p *pool) together(order [][2][]int) bool {
-	for _, runs := range order {
-		if len(runs[0]) != len(runs[1]) {
-			return false
-		}
-		for k := range runs[0] {
-			if p.starts[0][runs[0][k]] != p.starts[1][runs[1][k]] {
-				return false
-			}
-		}
-	}
-	return len(order) > 0
-}
-
-// inStarts has a value of each side for each start: the median before, and that plus the median difference of the pairs
-// of passes. So a few pairs that were disturbed do not count.
-func inStarts(at []reading) (v repetitions) {
-	var of [2]map[int][]float64
-	var starts []int
-	for side := range of {
-		of[side] = map[int][]float64{}
-	}
-	for _, r := range at {
-		if r.side == 0 && of[0][r.run] == nil {
-			starts = append(starts, r.run)
-		}
-		of[r.side][r.run] = append(of[r.side][r.run], math.Log(r.Micros))
-	}
-	for _, start := range starts {
-		before, after := of[0][start], of[1][start]
-		var change []float64
-		for k := range min(len(before), len(after)) {
-			change = append(change, after[k]-before[k])
-		}
-		middle := stats.Median(before)
-		v[0], v[1] = append(v[0], middle), append(v[1], middle+stats.Median(change))
-	}
-	return v
-}
-
-// passes numbers the times of each side.
-func passes(times []repetitions) (all [][2][]int) {
-	for _, v := range times {
-		var of [2][]int
-		for side := range v {
-			for k := range v[side] {
-				of[side] = append(of[side], k)
-			}
-		}
-		all = append(all, of)
-	}
-	return all
-}
-
-// logOfPass is the log of one of a side's passes, from 0.
-func (p *pool) logOfPass(key bench.Series, side, pass int) string {
-	for _, at := range p.readings[key] {
-		of := slices.DeleteFunc(slices.Clone(at), func(r reading) bool { return r.side != side })
-		if pass < len(of) {
-			return p.logs[side][of[pass].run]
-		}
-	}
-	return ""
-}
-
-// split returns the medians of runs, all readings, and which runs there are.
-func split(at []reading) (byRun, each repetitions, runs [2][]int) {
-	micros := [2]map[int][]float64{{}, {}}
-	for _, r := range at {
-		ln := math.Log(r.Micros)
-		each[r.side] = append(each[r.side], ln)
-		if micros[r.side][r.run] == nil {
-			runs[r.side] = append(runs[r.side], r.run)
-		}
-		micros[r.side][r.run] = append(micros[r.side][r.run], ln)
-	}
-	for side := range runs {
-		for _, run := range runs[side] {
-			byRun[side] = append(byRun[side], stats.Median(micros[side][run]))
-		}
-	}
-	return byRun, each, runs
+func (p *pool) together(values [][2]repeated) bool {
+	return !slices.ContainsFunc(values, func(v [2]repeated) bool {
+		return !slices.EqualFunc(v[0], v[1], func(before, after times) bool {
+			return p.starts[0][before.run] == p.starts[1][after.run] && len(before.ln) == len(after.ln)
+		})
+	})
 }
 
 // measuredOf sums up what one side measured at a size.
@@ -231,27 +163,4 @@ func measuredOf(key bench.Series, at []reading, side int, bytes uint64) Measured
 		c.BusBW = float64(bytes) / 1e3 * key.Coll.BusFactor(float64(key.Ranks))
 	}
 	return c
-}
-
-// estimate fills in the median, the ratio and the test of each size.
-func (g *Section) estimate(values []repetitions) {
-	parts := make([][]stats.Location, len(values))
-	for i, v := range values {
-		r := &g.Rows[i]
-		for side, cell := range []*Measured{&r.Before, &r.After} {
-			cell.Micros = math.Exp(stats.Median(v[side]))
-			cell.BusBW /= cell.Micros
-			cell.Reps = len(v[side])
-		}
-		r.Estimate = unknown(math.Log(r.After.Micros / r.Before.Micros))
-		parts[i] = g.parts(v, 1)
-	}
-	weight := 1.0
-	if g.InStarts {
-		weight = weightOfStarts
-	}
-	moderate(parts, weight)
-	for i := range parts {
-		g.Rows[i].test = test(parts[i])
-	}
 }

@@ -1,10 +1,10 @@
 package compare
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,7 +98,7 @@ func TestRepetitions(t *testing.T) {
 		micros        float64 // before
 	}{
 		{within, within, [2]int{3, 3}, 11},
-		{several, within, [2]int{2, 1}, math.Sqrt(11 * 20)},
+		{several, within, [2]int{2, 3}, math.Sqrt(11 * 20)},
 		{several, several, [2]int{2, 2}, math.Sqrt(11 * 20)},
 		{two, two, [2]int{2, 2}, 10},
 	} {
@@ -173,6 +173,27 @@ func TestDifferences(t *testing.T) {
 	if len(table.Sections) != 1 || !strings.Contains(table.Notes[0], "the sides differ in variables") {
 		t.Errorf("%+v", table)
 	}
+	// A setting of which nothing tells whether it was set is compared with the same one only.
+	qps := func(n string) []bench.Sample { return with(bench.Setup{Variables: "NCCL_IB_QPS_PER_CONNECTION=" + n}) }
+	for _, c := range []struct {
+		before, after []bench.Sample
+		refused       string // empty: compared
+	}{
+		{qps("1"), qps("4"), ""},
+		{qps("4?"), qps("4?"), ""},
+		{qps("1?"), qps("4?"), "NCCL_IB_QPS_PER_CONNECTION=1?, and after has NCCL_IB_QPS_PER_CONNECTION=4? (tell tunefit " +
+			"import what ran, by --with NCCL_IB_QPS_PER_CONNECTION=1, or --with NCCL_IB_QPS_PER_CONNECTION= if it was not " +
+			"set, and"},
+		{qps("4"), qps("4?"), "known settings, and after has NCCL_IB_QPS_PER_CONNECTION=4? (tell tunefit import what ran, by --with " +
+			"NCCL_IB_QPS_PER_CONNECTION=4,"},
+		{with(bench.Setup{Variables: "nvls?"}), []bench.Sample{one(nil)},
+			"nvls?, and after has known settings (tell tunefit import what ran, by --default if NCCL chose, or --algo, and"},
+	} {
+		table := Two(c.before, c.after, Options{})
+		if (len(table.Sections) == 0) != (c.refused != "") || !strings.Contains(fmt.Sprint(table.LeftOut), c.refused) {
+			t.Errorf("%v: %+v", c.refused, table.LeftOut)
+		}
+	}
 	// What one side does not tell is no difference.
 	if table := Two(with(bench.Setup{NCCL: "2.27.3"}), []bench.Sample{one(nil)},
 		Options{}); len(table.Differences) != 0 {
@@ -180,8 +201,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Sizes of one data type only are a table; a name of one's own heads the columns; JSON holds what the text does.
-func TestPrinted(t *testing.T) {
+// JSON holds what is printed: sizes of one data type only, unless all are asked for.
+func TestJSON(t *testing.T) {
 	var before, after []bench.Sample
 	for _, b := range []uint64{1024, 1 << 20} {
 		for _, place := range []bool{false, true} {
@@ -194,32 +215,22 @@ func TestPrinted(t *testing.T) {
 		s.Coll, s.Nodes, s.Ranks, s.BusBW, s.Simulated = nccl.CollBroadcast, 0, 0, 3.2768, true
 	}))
 	table := Two(before, after, Options{Names: [2]string{"default", "policy"}, Threshold: 0.01})
-	var text bytes.Buffer
-	if err := table.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"default: 3 times of 1 run\n", "default us  policy us",
-		"allreduce 1x8, float sum out-of-place\n", "broadcast on an unknown communicator, float sum out-of-place\n",
-		"3.28", "note: 1 time simulated, not measured\n"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in\n%s", want, text.String())
-		}
-	}
-	if strings.Contains(text.String(), "in-place") || strings.Contains(text.String(), "NaN") {
-		t.Error(text.String())
-	}
 	data, err := json.Marshal(table)
 	var back struct {
+		Before Side
 		Groups []struct{ Collective string }
 		Sizes  int
+		Notes  []string
 	}
-	if err != nil || json.Unmarshal(data, &back) != nil || len(back.Groups) != 2 || back.Sizes != 3 {
+	if err != nil || json.Unmarshal(data, &back) != nil || len(back.Groups) != 2 || back.Sizes != 3 ||
+		back.Before != (Side{"default", 1, 3}) || !slices.Contains(back.Notes, "1 time simulated, not measured") {
 		t.Errorf("%v %s", err, data)
 	}
 	if all := Two(before, after, Options{AllVariants: true}); len(all.Sections) != 3 {
 		t.Errorf("%+v", all.Sections)
 	}
-	if none := Two(nil, nil, Options{}); none.WriteText(&text) != nil || len(none.Sections) != 0 {
-		t.Error(none)
+	if data, err = json.Marshal(Two(nil, nil, Options{})); err != nil || !strings.Contains(string(data), `"groups":[]`) ||
+		strings.Contains(string(data), "geomean\"") {
+		t.Errorf("%v %s", err, data)
 	}
 }

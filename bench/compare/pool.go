@@ -48,10 +48,13 @@ type run struct {
 	start int
 }
 
-// seriesOf is what a sample is compared with. Variables may be what changed: the table names them.
+// seriesOf is what a sample is compared with. Variables may be what changed, and then the table names them. Where it is
+// not known whether they were set, times are compared with no others.
 func seriesOf(s *bench.Sample) bench.Series {
 	series := s.Series()
-	series.Variables = ""
+	if series.Unknown() == nil {
+		series.Variables = ""
+	}
 	return series
 }
 
@@ -159,16 +162,15 @@ func (p *pool) keep(key bench.Series, side int, wanted func(reading) bool, reaso
 
 // common drops the sizes that only one side has.
 func (p *pool) common(key bench.Series) {
-	const reason = "a size, data type, collective or communicator that %s does not have"
-	others := [2][]string{} // options of each side, of the same otherwise
+	others := [2][]bench.Conditions{} // those of each side, of the same otherwise
 	for k, sizes := range p.measured {
 		bare := k
-		if bare.Options = key.Options; bare != key || k == key {
+		if bare.Conditions = key.Conditions; bare != key || k == key {
 			continue
 		}
 		for side := range others {
 			if sizes[side] {
-				others[side] = append(others[side], cmp.Or(k.Options, "unknown ones"))
+				others[side] = append(others[side], k.Conditions)
 			}
 		}
 	}
@@ -179,12 +181,11 @@ func (p *pool) common(key bench.Series) {
 		}
 		for side := range n {
 			if n[1-side] == 0 && n[side] > 0 {
-				if len(others[1-side]) > 0 && !p.measured[key][1-side] {
-					p.leave(side, n[side], "other options of nccl-tests, which are never compared: %s, and %s has %s",
-						cmp.Or(key.Options, "unknown ones"), p.names[1-side], joined(others[1-side]))
-				} else {
-					p.leave(side, n[side], reason, p.names[1-side])
+				why := fmt.Sprintf("a size, data type, collective or communicator that %s does not have", p.names[1-side])
+				if !p.measured[key][1-side] && len(others[1-side]) > 0 {
+					why = apart(key.Conditions, others[1-side], p.names[1-side])
 				}
+				p.leave(side, n[side], "%s", why)
 			}
 		}
 		if n[0] == 0 || n[1] == 0 {
@@ -194,6 +195,30 @@ func (p *pool) common(key bench.Series) {
 	if len(p.readings[key]) == 0 {
 		delete(p.readings, key)
 	}
+}
+
+// apart says why times under some conditions are not compared with those that the other side has.
+func apart(c bench.Conditions, others []bench.Conditions, other string) string {
+	const known = "known settings"
+	var options, variables, unknown []string
+	for _, o := range others {
+		options = append(options, cmp.Or(o.Options, "unknown ones"))
+		if o.Options == c.Options {
+			variables, unknown = append(variables, cmp.Or(o.Variables, known)), append(unknown, o.Unknown()...)
+		}
+	}
+	if variables == nil {
+		return fmt.Sprintf("other options of nccl-tests, which are never compared: %s, and %s has %s",
+			cmp.Or(c.Options, "unknown ones"), other, joined(options))
+	}
+	unknown = append(c.Unknown(), unknown...)
+	flag := "--default if NCCL chose, or --algo"
+	if name, _, is := strings.Cut(unknown[0], "="); is {
+		flag = fmt.Sprintf("--with %s, or --with %s= if it was not set", unknown[0], name)
+	}
+	return fmt.Sprintf("a setting of which nothing tells whether it was set is compared with no other one: %s, and %s "+
+		"has %s (tell tunefit import what ran, by %s, and compare the files that it writes)",
+		cmp.Or(c.Variables, known), other, joined(variables), flag)
 }
 
 // mainVariants keeps one data type, reduction and placement of each collective and communicator: the one with most

@@ -34,12 +34,13 @@ const reasons = 3
 
 // describe fills in the sides and what they were measured with.
 func (t *Table) describe(p *pool) {
-	t.Sides = [2]Side{{Name: p.names[0]}, {Name: p.names[1]}}
+	t.Before.Name, t.After.Name = p.names[0], p.names[1]
+	sides := [2]*Side{&t.Before, &t.After}
 	runs, setups := [2]map[int]bool{{}, {}}, [2]map[*bench.Setup]bool{{}, {}}
 	for _, sizes := range p.readings {
 		for _, at := range sizes {
 			for _, r := range at {
-				side := &t.Sides[r.side]
+				side := sides[r.side]
 				side.Readings++
 				runs[r.side][r.run] = true
 				side.Runs = len(runs[r.side])
@@ -54,7 +55,7 @@ func (t *Table) describe(p *pool) {
 	}
 	for _, c := range circumstances {
 		var values [2]string
-		for side := range t.Sides {
+		for side := range sides {
 			found := map[string]bool{}
 			for s := range setups[side] {
 				found[c.of(s)] = true
@@ -100,24 +101,24 @@ func (t *Table) remark(p *pool, opts Options) {
 	if len(doubts) > 0 {
 		t.note("the sides differ in %s: that may be all of the difference", strings.Join(doubts, " and "))
 	}
-	unknown, all := t.Count(Unknown)
 	paired, unpaired := false, false
 	for _, g := range t.Sections {
 		paired, unpaired = paired || g.Paired, unpaired || !g.Paired
 	}
-	few := min(t.Sides[0].Runs, t.Sides[1].Runs)
+	few := min(t.Before.Runs, t.After.Runs)
 	switch {
-	case all == 0:
+	case t.Sizes == 0:
 		return
-	case unknown == all:
+	case t.unknown == t.Sizes:
 		t.note("1 repetition: the run-to-run variation is not known (measure both sides 3 times or more, in turns)")
-	case unknown > 0:
-		t.note("1 repetition at %d of %d sizes: the run-to-run variation there is not known", unknown, all)
+	case t.unknown > 0:
+		t.note("1 repetition at %d of %d sizes: the run-to-run variation there is not known", t.unknown,
+			t.Sizes)
 	}
 	switch {
 	case few == 2:
 		t.note("2 runs on a side say little about how much runs differ (measure 3 or more)")
-	case few == 1 && unknown < all:
+	case few == 1 && t.unknown < t.Sizes:
 		t.note("1 run on a side: what differs from one start to the next counts as a change (measure several, " +
 			"in turns)")
 	}

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"encoding/json"
 	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -12,16 +11,26 @@ import (
 // Table is a comparison.
 type Table struct {
 	Threshold float64  `json:"threshold"` // a slowdown must be proven to exceed it to be in Slower; 0.01 is 1 %
-	Sides     [2]Side  `json:"-"`         // before, after
-	Common    []string `json:"common"`    // what both were measured with
+	Before    Side     `json:"before"`
+	After     Side     `json:"after"`
+	Common    []string `json:"common"` // what both were measured with
 	// Differences are what the sides were measured with and do not have in common.
 	Differences []Difference `json:"differences"`
 	Sections    []Section    `json:"groups"` // by collective, nodes, ranks; of two data types the first in order first
-	// Overall is the mean over all sizes of all sections; of one section it is that section's.
-	Overall Mean      `json:"geomean"`
+	// Overall is the mean over all sizes of all sections; of one section it is that section's, of none it is zero.
+	Overall Mean      `json:"geomean,omitzero"`
 	Tested  int       `json:"-"` // ratios that a verdict was sought on: sizes and means
 	LeftOut []LeftOut `json:"left_out"`
 	Notes   []string  `json:"notes"` // what the reader should know: assumptions, doubts
+
+	Sizes  int `json:"sizes"` // of all sections, and of these with a verdict
+	Faster int `json:"faster"`
+	Slower int `json:"slower"`
+	// Beyond are the sizes that are proven to be slower by more than the threshold. MeanBeyond: so is a mean.
+	Beyond     int  `json:"slower_than_threshold"`
+	MeanBeyond bool `json:"geomean_slower_than_threshold"`
+
+	unknown int // sizes without a measure of the noise
 
 	Simulated int `json:"-"` // of the times in the table: made up, not measured
 }
@@ -132,46 +141,26 @@ func (e *Estimate) Exceeds(threshold float64) bool {
 	return e.Verdict == Slower && e.Low > stats.Optional(1+threshold)
 }
 
-// Count returns the number of sizes of all sections, and of those with a verdict.
-func (t *Table) Count(v Verdict) (with, all int) {
-	for _, g := range t.Sections {
-		for _, r := range g.Rows {
-			if all++; r.Verdict == v {
-				with++
+// count fills in how many sizes have which verdict.
+func (t *Table) count() {
+	t.MeanBeyond = t.Overall.Exceeds(t.Threshold)
+	for i := range t.Sections {
+		g := &t.Sections[i]
+		t.MeanBeyond = t.MeanBeyond || g.Mean.Exceeds(t.Threshold)
+		for j := range g.Rows {
+			r := &g.Rows[j]
+			t.Sizes++
+			switch r.Verdict {
+			case Faster:
+				t.Faster++
+			case Slower:
+				t.Slower++
+			case Unknown:
+				t.unknown++
 			}
-		}
-	}
-	return with, all
-}
-
-// Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is.
-func (t *Table) Slower() (sizes int, mean bool) {
-	for _, g := range t.Sections {
-		for _, r := range g.Rows {
 			if r.Exceeds(t.Threshold) {
-				sizes++
+				t.Beyond++
 			}
 		}
-		mean = mean || g.Mean.Exceeds(t.Threshold)
 	}
-	return sizes, mean || t.Overall.Exceeds(t.Threshold)
-}
-
-// MarshalJSON adds the counts to what is in the table, and names the sides.
-func (t *Table) MarshalJSON() ([]byte, error) {
-	type fields Table // without this method
-	j := struct {
-		Before Side `json:"before"`
-		After  Side `json:"after"`
-		*fields
-		Sizes      int  `json:"sizes"`
-		Faster     int  `json:"faster"`
-		Slower     int  `json:"slower"`
-		Beyond     int  `json:"slower_than_threshold"`
-		MeanBeyond bool `json:"geomean_slower_than_threshold"`
-	}{Before: t.Sides[0], After: t.Sides[1], fields: (*fields)(t)}
-	j.Slower, j.Sizes = t.Count(Slower)
-	j.Faster, _ = t.Count(Faster)
-	j.Beyond, j.MeanBeyond = t.Slower()
-	return json.Marshal(j)
 }

@@ -10,51 +10,45 @@ import (
 // 47 % where the cluster drifted by 1 % from one pair to the next.
 const leastPairs = 4
 
-// alternate reports whether the runs of both sides were made in turns at all sizes: in the order of time, the first two
-// runs are one of each side, and so are the next two. Then pairs are compared, since slow drift is the same for both
-// runs of a pair.
-func alternate(order [][2][]int, times [2][]string, told bool) bool {
-	for _, runs := range order {
-		if len(runs[0]) != len(runs[1]) || len(runs[0]) < leastPairs {
+// inTurns reports whether the starts of both sides were made in turns at all sizes: in the order of time, the first two
+// are one of each side, and so are the next two. Then pairs are compared, since slow drift is the same for both starts
+// of a pair. It puts those of a pair side by side.
+func (p *pool) inTurns(values [][2]repeated, told bool) bool {
+	type started struct {
+		began string
+		side  int
+	}
+	for _, v := range values {
+		if len(v[0]) != len(v[1]) || len(v[0]) < leastPairs {
 			return false
 		}
 		if told {
 			continue
 		}
-		all := byTime(runs, times)
-		for i, r := range all {
-			if r.began == "" || i > 0 && r.began == all[i-1].began || i%2 == 1 && r.side == all[i-1].side {
+		var all []started
+		for side := range v {
+			for _, s := range v[side] {
+				all = append(all, started{p.times[side][s.run], side})
+			}
+		}
+		slices.SortStableFunc(all, func(a, b started) int { return cmp.Compare(a.began, b.began) })
+		for i, s := range all {
+			if s.began == "" || i > 0 && s.began == all[i-1].began || i%2 == 1 && s.side == all[i-1].side {
 				return false
 			}
 		}
 	}
-	return true
-}
-
-type started struct {
-	began       string
-	side, place int // among the runs of the side at a size
-}
-
-func byTime(runs [2][]int, times [2][]string) (all []started) {
-	for side := range runs {
-		for place, run := range runs[side] {
-			all = append(all, started{times[side][run], side, place})
+	for _, v := range values {
+		for side := range v {
+			if told {
+				break // in the order of the samples
+			}
+			slices.SortStableFunc(v[side], func(a, b times) int {
+				return cmp.Compare(p.times[side][a.run], p.times[side][b.run])
+			})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b started) int { return cmp.Compare(a.began, b.began) })
-	return all
-}
-
-// sortByTime puts pairs side by side: the values at a size and the runs that they are of.
-func sortByTime(v *repetitions, runs *[2][]int, times [2][]string) {
-	var sorted repetitions
-	var of [2][]int
-	for _, r := range byTime(*runs, times) {
-		sorted[r.side] = append(sorted[r.side], v[r.side][r.place])
-		of[r.side] = append(of[r.side], runs[r.side][r.place])
-	}
-	*v, *runs = sorted, of
+	return true
 }
 
 // oneAfterTheOther reports whether all runs of one side are known to have begun before all of the other.

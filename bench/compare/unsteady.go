@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -53,30 +54,55 @@ func (u CollapsedRun) String() string {
 		sizes = append(sizes, nccl.Range{Min: s.From, Max: s.To}.String())
 	}
 	at := strings.Join(sizes, ", ")
-	text := fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s", u.Run, u.Side, times(u.Ratio), at)
+	text := fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s", u.Run, u.Side, factor(u.Ratio), at)
 	if u.Other > 0 {
-		text += fmt.Sprintf(", the other side's run beside it %s times", times(u.Other))
+		text += fmt.Sprintf(", the other side's run beside it %s times", factor(u.Other))
 	}
 	return text + " (" + u.Log + ")"
 }
 
-func times(ratio float64) string {
+func factor(ratio float64) string {
 	if ratio >= 9.995 {
 		return strconv.FormatFloat(ratio, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(ratio, 'f', 2, 64)
 }
 
-// collapsed finds the runs that took much longer than the others of their side. order names the runs of the values; a
-// pass is one, too.
-func (g *Section) collapsed(p *pool, values []repetitions, order [][2][]int, logOf func(side, run int) string) {
+// pass is one of a side's times of a size: of a start, the k-th.
+type pass struct{ run, k int }
+
+// collapsed finds the passes that took much longer than the others of their side. A run with one time of each size is a
+// pass, too.
+func (g *Section) collapsed(p *pool, values [][2]repeated) {
+	flat := make([][2][]float64, len(values))
+	order := make([][2][]pass, len(values))
+	for i, v := range values {
+		for side := range v {
+			for _, s := range v[side] {
+				for k, x := range s.ln {
+					flat[i][side], order[i][side] = append(flat[i][side], x), append(order[i][side], pass{s.run, k})
+				}
+			}
+		}
+	}
 	for side := range p.names {
-		for _, run := range suspects(side, values, order) {
+		suspects := map[pass]bool{} // few: they are above the median anywhere
+		for i, v := range flat {
+			middle := stats.Median(v[side])
+			for place, x := range v[side] {
+				if x-middle > deviations*leastScatter/2 {
+					suspects[order[i][side][place]] = true
+				}
+			}
+		}
+		for _, suspect := range slices.SortedFunc(maps.Keys(suspects), func(a, b pass) int {
+			return cmp.Or(a.run-b.run, a.k-b.k)
+		}) {
 			number := 0
 			apart, scatter := make([]float64, len(g.Rows)), make([][]float64, len(g.Rows))
-			beside := make([]float64, len(g.Rows)) // what the other run of the pair is apart
-			for i, v := range values {
-				place := slices.Index(order[i][side], run)
+			beside := make([]float64, len(g.Rows)) // what the other pass of the pair is apart
+			for i, v := range flat {
+				place := slices.Index(order[i][side], suspect)
 				if place < 0 || len(v[side]) < leastRuns {
 					continue
 				}
@@ -90,7 +116,7 @@ func (g *Section) collapsed(p *pool, values []repetitions, order [][2][]int, log
 			if len(at) == 0 {
 				continue
 			}
-			u := CollapsedRun{Side: p.names[side], Run: number, Log: logOf(side, run), Sizes: g.spans(at),
+			u := CollapsedRun{Side: p.names[side], Run: number, Log: p.logs[side][suspect.run], Sizes: g.spans(at),
 				Ratio: math.Exp(median(apart, at))}
 			if g.Paired {
 				u.Other = math.Exp(median(beside, at))
@@ -100,29 +126,11 @@ func (g *Section) collapsed(p *pool, values []repetitions, order [][2][]int, log
 	}
 }
 
-// suspects are the runs that could have collapsed, which are few: they are above the median anywhere.
-func suspects(side int, values []repetitions, order [][2][]int) []int {
-	found := map[int]bool{}
-	for i, v := range values {
-		middle := stats.Median(v[side])
-		for place, run := range order[i][side] {
-			if v[side][place]-middle > deviations*leastScatter/2 {
-				found[run] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
-}
-
-// fromOthers is how far one value is from the median of the others, and how far each of these is, corrected for the
-// median that they gave.
+// fromOthers is how far one value is from the median of the others, and how far these deviate from it.
 func fromOthers(values []float64, place int) (apart float64, scatter []float64) {
 	others := slices.Delete(slices.Clone(values), place, place+1)
-	middle, n := stats.Median(others), float64(len(others))
-	for _, x := range others {
-		scatter = append(scatter, math.Abs(x-middle)*math.Sqrt(n/(n-1)))
-	}
-	return values[place] - middle, scatter
+	middle := stats.Median(others)
+	return values[place] - middle, stats.Deviations(others, middle)
 }
 
 // deviate returns the places of the sizes, leastSizes neighbours or more, at which something is apart by more than
@@ -138,7 +146,7 @@ func deviate(apart []float64, scatter [][]float64) (at []int) {
 	for i := range apart {
 		sigma := leastScatter
 		if near := slices.Concat(scatter[max(0, i-1):min(len(scatter), i+2)]...); len(near) > 0 {
-			sigma = max(sigma, stats.Median(near)/normalMedian)
+			sigma = max(sigma, stats.Sigma(near))
 		}
 		if apart[i] > deviations*sigma {
 			at = append(at, i)
@@ -149,9 +157,6 @@ func deviate(apart []float64, scatter [][]float64) (at []int) {
 	end()
 	return at
 }
-
-// normalMedian is the median of a normal variable's absolute value.
-const normalMedian = 0.6745
 
 // spans are the ranges of neighbours among rows.
 func (g *Section) spans(at []int) (all []SizeRange) {

@@ -164,16 +164,12 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, wording.Plural(l.Rows, "time"), l.Reason)
 	}
-	if len(t.Sections) == 0 {
-		return false,
-			errors.New("nothing to compare: no collective, communicator, data type and size is in both under the " +
-				"same options of nccl-tests (tunefit " +
-				"import shows what a log holds)")
+	if f.asJSON || len(t.Sections) > 0 {
+		err = cli.Print(cmd.OutOrStdout(), f.asJSON, t, func(w io.Writer) { writeTable(w, t) })
 	}
-	if f.asJSON {
-		err = cli.WriteJSON(cmd.OutOrStdout(), t)
-	} else {
-		err = t.WriteText(cmd.OutOrStdout())
+	if len(t.Sections) == 0 {
+		err = errors.Join(err, errors.New("nothing to compare: no collective, communicator, data type and size is in "+
+			"both under the same options of nccl-tests and settings (tunefit import shows what a log holds)"))
 	}
 	if err == nil && f.restore != "" {
 		err = f.writeRestored(cmd.ErrOrStderr(), t, m, named)
@@ -181,8 +177,7 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	if err != nil {
 		return false, err
 	}
-	sizes, mean := t.Slower()
-	return sizes > 0 || mean, nil
+	return t.Beyond > 0 || t.MeanBeyond, nil
 }
 
 // measured is what was read of both sides.

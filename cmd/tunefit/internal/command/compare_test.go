@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -44,9 +45,9 @@ func TestCompare(t *testing.T) {
 	if m := lacks(out, "before: 18 times of 3 runs\n",
 		"both: GPU Example GPU, hosts node0 node1, options of nccl-tests -t 1 -g 1 -n 20 -w 5\n",
 		"NCCL: 2.27.3 -> 2.29.2\n", "allreduce 2x4, float sum out-of-place\n",
-		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.082,1.119] slower  <.001    3  ring/ll128/16 -> "+
+		"512KiB   66.68      73.14     1.097  [1.082,1.119]  slower   <.001  3     13.76 -> 12.54  ring/ll128/16 -> "+
 			"ring/simple/16\n",
-		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.976,1.019] ~       0.755    3\n",
+		"128KiB   38.10      37.76     0.991  [0.976,1.019]  ~        0.755  3     6.02 -> 6.07    tree/ll/8\n",
 		"of 6 sizes: 2 slower (2 by more than 1 %), 1 faster, 3 without significant difference (~)\n"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
@@ -121,6 +122,54 @@ func TestCompareNotesInOrder(t *testing.T) {
 		if len(files) != 3 || !slices.IsSorted(files) {
 			t.Fatalf("notes are not in the files' order:\n%s", said)
 		}
+	}
+}
+
+// Rows of a setting that is only mentioned are refused beside another one, in the text and for a program, with the flag
+// that answers. After the answer they are compared, and the table names what differs.
+func TestCompareUnknownSettings(t *testing.T) {
+	_, run, _ := strings.Cut(ringLog, "\n")
+	var files [2]string
+	for i, qps := range []string{"1", "4"} {
+		files[i] = testlib.File(t, "run"+qps+".log", "mpirun -x NCCL_IB_QPS_PER_CONNECTION="+qps+" ./all_reduce_perf -g 8\n"+
+			strings.Replace(run, "41.50", qps+"1.50", 1))
+	}
+	const why = "NCCL_IB_QPS_PER_CONNECTION=1?, and after has NCCL_IB_QPS_PER_CONNECTION=4? (tell tunefit import what ran, " +
+		"by --with NCCL_IB_QPS_PER_CONNECTION=1, or"
+	out, said := tunefit(t, cli.ExitFailed, "compare", files[0], files[1])
+	if out != "" || !strings.Contains(said, why) || !strings.Contains(said, "nothing to compare") {
+		t.Errorf("%s%s", out, said)
+	}
+	out, _ = tunefit(t, cli.ExitFailed, "compare", files[0], files[1], "--json")
+	var found struct {
+		Groups []any
+		Left   []struct{ Reason string } `json:"left_out"`
+	}
+	if err := json.Unmarshal([]byte(out), &found); err != nil || len(found.Groups) > 0 || len(found.Left) != 2 ||
+		!strings.Contains(found.Left[0].Reason, why) {
+		t.Errorf("%v %s", err, out)
+	}
+	var known [2]string
+	for i, qps := range []string{"1", "4"} {
+		known[i] = filepath.Join(t.TempDir(), qps+".csv")
+		tunefit(t, cli.ExitOK, "import", files[i], "--with", "NCCL_IB_QPS_PER_CONNECTION="+qps, "-o", known[i])
+	}
+	out, _ = tunefit(t, cli.ExitOK, "compare", known[0], known[1])
+	if m := lacks(out, "variables: NCCL_IB_QPS_PER_CONNECTION=1 -> NCCL_IB_QPS_PER_CONNECTION=4\n",
+		"note: the sides differ in variables: that may be all of the difference\n"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+}
+
+// On a narrow terminal each cell has a line.
+func TestCompareNarrow(t *testing.T) {
+	var text, errs bytes.Buffer
+	testkit.Run("", beforeAndAfter(t), cli.Columns{Writer: &text, Most: 40}, &errs)
+	out := text.String()
+	if m := lacks(out, "\nsize: 512KiB\n  before us: 66.68\n  after us: 73.14\n  ratio: 1.097\n  interval: [1.082,1.119]\n"+
+		"  verdict: slower\n  p: <.001\n  reps: 3\n  GB/s: 13.76 -> 12.54\n  ran: ring/ll128/16 -> ring/simple/16\n",
+		"\nsize: geomean\n  ratio: 1.014\n"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
 	}
 }
 

@@ -25,9 +25,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// sideOfPolicy names the runs of a proof that are made with the policy.
-const sideOfPolicy = "policy"
-
 // mostProof bounds the times of each side.
 const mostProof = 100
 
@@ -71,17 +68,15 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 			"\n  %s", file, strings.Join(proof.Broken, "\n  "))
 		return errors.Join(err, f.keepProof(file, err.Error()+"\n", nil))
 	}
-	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", sideOfPolicy},
-		Alternating: true, InStarts: true, Threshold: 0.01})
+	t := proof.Compare()
 	var text strings.Builder
-	err = t.WriteText(&text)
-	if f.asJSON {
+	if writeTable(&text, t); f.asJSON {
 		found.Proof = t
 	} else {
-		err = errors.Join(err, t.WriteText(cmd.OutOrStdout()))
+		writeTable(cmd.OutOrStdout(), t)
 	}
 	verdict := f.judge(t, file)
-	return errors.Join(err, f.keepProof(file, text.String(), verdict), verdict)
+	return errors.Join(f.keepProof(file, text.String(), verdict), verdict)
 }
 
 // keepProof writes proof.txt, and adds the proof to the report. verdict is why it does not hold; nil: it does.
@@ -99,13 +94,13 @@ func (f *sweepFlags) keepProof(file, text string, verdict error) error {
 // judge says why a proof does not hold. A policy that collapsed in one run may do so in the job, whatever the means
 // say.
 func (f *sweepFlags) judge(t *compare.Table, file string) error {
-	if sizes, mean := t.Slower(); sizes > 0 || mean {
+	if t.Beyond > 0 || t.MeanBeyond {
 		return fmt.Errorf("%s makes something slower: do not deploy it as it is", file)
 	}
 	var unsteady []string
 	for _, g := range t.Sections {
 		for _, u := range g.Unsteady {
-			if u.Side == sideOfPolicy && u.Alone() {
+			if u.Side == t.After.Name && u.Alone() {
 				unsteady = append(unsteady, fmt.Sprintf("%s: %s", g.Series, u))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -22,6 +23,12 @@ import (
 type Proof struct {
 	Before, After []bench.Sample
 	Broken        []string // runs that failed, computed wrong results or lack sizes, a line each
+}
+
+// Compare says what the policy changes. Each start has both sides in turns or, with RCCL, starts of both take turns.
+func (p *Proof) Compare() *compare.Table {
+	return compare.Two(p.Before, p.After, compare.Options{Names: [2]string{"default", "policy"}, Alternating: true,
+		InStarts: true, Threshold: 0.01})
 }
 
 // Prove runs the default and a policy in alternation on some of the subjects. It continues a proof that was stopped, if
