@@ -125,7 +125,7 @@ func (g *Section) locate(sizes []repeated) []*stats.Location {
 		case within[k] > 0:
 			weight, tells = 1, drawn+(within[k]+stats.Median(within[from:to]))/2
 			if g.InStarts {
-				weight = min(weightOfStarts, 0.75*l.DF*float64(len(at)-1)) // a median is worth less than a mean
+				weight = min(weightOfStarts, 0.5*l.DF*float64(len(at)-1)) // a median is worth less than a mean
 			}
 		case len(near) >= neighbours:
 			weight, tells = 1, stats.Median(near)

@@ -41,6 +41,6 @@ func Deviations(values []float64, middle float64) (all []float64) {
 	return all
 }
 
-// Sigma is the standard deviation of normal values that deviate so much from their middle. What half of them do does not
-// change it much.
+// Sigma is the standard deviation of normal values that deviate so much from their middle. What a few of them do does
+// not change it much.
 func Sigma(deviations []float64) float64 { return Median(deviations) / 0.6745 }
