@@ -100,9 +100,9 @@ func (g *Section) pairs(v [2]repeated) (all repeated) {
 // averaged with what other sizes tell of it. This is Smyth's moderated variance (2004), with a median so that one noisy
 // size does not count. A size that is noisy itself keeps most of its noise.
 //
-// Where starts have several passes, a mean over n times of m starts has the variance between / m + within / n. The sizes
-// next to it tell within, and all sizes tell between. Else the sizes next to it tell the sum, because noise can grow
-// with the size: from 0.3 % at 128 KiB to 4.5 % at 32 MiB on one machine.
+// Where starts have several passes, a mean over n times of m starts has the variance between / m + within / n. The
+// sizes next to it tell within, and all sizes tell between. Else the sizes next to it tell the sum, because noise can
+// grow with the size: from 0.3 % at 128 KiB to 4.5 % at 32 MiB on one machine.
 func (g *Section) locate(sizes []repeated) []*stats.Location {
 	all := make([]*stats.Location, len(sizes))
 	var at []int
@@ -175,8 +175,8 @@ func located(values []float64, sizes int) stats.Location {
 }
 
 // rounds is where the mean over sizes lies. What the first repetitions of all sizes have in common is one value, what
-// the second ones have is another. So a run that was slower as a whole counts as one deviation, not as one at each size.
-// It is nil where nothing is repeated.
+// the second ones have is another. So a run that was slower as a whole counts as one deviation, not as one at each
+// size. It is nil where nothing is repeated.
 func rounds(sizes []repeated) *stats.Location {
 	var sums, counts []float64
 	offset, starts := 0.0, 0
