@@ -113,20 +113,21 @@ func (s *Sweep) estimate(out *strings.Builder) {
 	tw := cli.NewTable(out)
 	tw.Row("#", "starts, about", "passes", "time", "GPU hours", "how")
 	var total time.Duration
-	var all work
-	hours := 0.0
+	all, hours := 0, 0.0
 	for _, key := range s.Keys {
-		w, how := s.expected(key), "all that may be faster"
+		how := "all that may be faster"
 		if len(s.before(key)) > 0 {
 			how = "the default, and the fastest of each size on fewer nodes, also with fewer channels"
 		}
-		took := s.costOf(key, w.starts, w.passes)
+		starts, _ := s.expected(key)
+		start, _ := s.costOf(key)
+		took := time.Duration(starts) * start
 		gpu := took.Hours() * float64(key.Ranks)
-		total, hours, all = total+took, hours+gpu, all.plus(w)
-		tw.Row("# "+key.String(), w.starts, w.passes, cli.Roughly(took), fmt.Sprintf("%.1f", gpu), how)
+		total, hours, all = total+took, hours+gpu, all+starts
+		tw.Row("# "+key.String(), starts, s.passesOf(starts), cli.Roughly(took), fmt.Sprintf("%.1f", gpu), how)
 	}
 	if len(s.Keys) > 1 {
-		tw.Row("# total", all.starts, all.passes, cli.Roughly(total), fmt.Sprintf("%.1f", hours))
+		tw.Row("# total", all, s.passesOf(all), cli.Roughly(total), fmt.Sprintf("%.1f", hours))
 	}
 	tw.Flush()
 	if s.Budget > 0 && total > s.Budget {

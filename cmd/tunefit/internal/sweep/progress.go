@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +20,7 @@ import (
 func (s *Sweep) report(r *Run) string {
 	start := r.of
 	what := strings.TrimPrefix(start.Name, perfrun.Name(start.Key)+"-")
-	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.ahead().starts, start.Key.String(),
+	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.ahead(), start.Key.String(),
 		what, r.Seconds)
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
@@ -67,7 +66,7 @@ func (s *Sweep) step(r *Run, passes int) cli.Step {
 			passes += len(before.passes())
 		}
 	}
-	left, done := s.ahead().passes, 0
+	left, done := s.passesOf(s.ahead()), 0
 	if r.Outcome == Running {
 		done = min(passes, len(r.passes()))
 	}
@@ -141,50 +140,31 @@ func (s *Sweep) Summary() string {
 // spent is the time so far.
 func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) }
 
-// work is a number of starts, and of passes in all of them.
-type work struct{ starts, passes int }
+// typicalPasses is how many passes a start has, in the mean of a sweep.
+const typicalPasses = 12
 
-func (w work) plus(o work) work { return work{w.starts + o.starts, w.passes + o.passes} }
-
-// costs estimates what a start and a pass of a subject take, by its runs, else by all runs; isKnown: some have told.
-func (s *Sweep) costs(key fit.Key) (start, pass time.Duration, isKnown bool) {
-	runs := s.of(key).runs
-	if len(runs) == 0 {
-		runs = s.journal.runs
-	}
-	ranks := time.Duration(key.Ranks) * assumedRank
-	n, seconds, passes, inPasses := 0.0, 0.0, 0.0, 0.0
-	for _, r := range runs {
-		if r.Outcome != Measured || r.found == nil || len(r.found.Samples) == 0 {
-			continue
+// costOf estimates what a start of a subject takes, by its runs, else by all runs; isKnown: some have told.
+func (s *Sweep) costOf(key fit.Key) (start time.Duration, isKnown bool) {
+	for _, runs := range [][]*Run{s.of(key).runs, s.journal.runs} {
+		n, seconds := 0, 0.0
+		for _, r := range runs {
+			if r.Outcome == Measured {
+				n, seconds = n+1, seconds+r.Seconds
+			}
 		}
-		calls := callsOf(setupOf(&r.found.Samples[0]).Options)
-		for i := range r.found.Samples {
-			inPasses += r.found.Samples[i].Micros * calls / 1e6
+		if n > 0 {
+			return time.Duration(seconds / float64(n) * float64(time.Second)), true
 		}
-		n, seconds, passes = n+1, seconds+r.Seconds, passes+float64(len(r.passes()))
 	}
-	if n == 0 {
-		return assumedStart + ranks, s.assumedPass(), false
-	}
-	inPasses = min(inPasses, seconds)
-	return time.Duration((seconds - inPasses) / n * float64(time.Second)),
-		time.Duration(inPasses / passes * float64(time.Second)), true
+	return assumedStart + time.Duration(key.Ranks)*assumedRank + time.Duration(s.passesOf(1))*s.assumedPass(), false
 }
 
-// callsOf is how many calls nccl-tests makes for one time, by its options.
-func callsOf(options string) float64 {
-	calls, words := 0, strings.Fields(options)
-	for i, word := range words {
-		if i > 0 && (words[i-1] == "-n" || words[i-1] == "-w") {
-			n, _ := strconv.Atoi(word)
-			calls += n
-		}
+// passesOf estimates the passes of some starts.
+func (s *Sweep) passesOf(starts int) int {
+	if s.Single != "" {
+		return starts
 	}
-	if calls == 0 {
-		return assumedIteration
-	}
-	return float64(calls)
+	return starts * typicalPasses
 }
 
 // assumedPass is what a pass is taken to cost before any has told.
@@ -195,36 +175,31 @@ func (s *Sweep) assumedPass() (sum time.Duration) {
 	return sum
 }
 
-// costOf estimates what some starts take.
-func (s *Sweep) costOf(key fit.Key, starts, passes int) time.Duration {
-	start, pass, _ := s.costs(key)
-	return time.Duration(starts)*start + time.Duration(passes)*pass
-}
-
 // affords reports whether the budget reaches for one more start, by what starts have taken. The first begins in any
 // case, and ends with the budget.
 func (s *Sweep) affords(key fit.Key) bool {
-	start, pass, isKnown := s.costs(key)
-	if !isKnown {
-		start, pass = 0, 0
-	}
-	return s.Budget <= 0 || s.spent()+start+pass <= s.Budget
+	start, isKnown := s.costOf(key)
+	return s.Budget <= 0 || !isKnown || s.spent()+start <= s.Budget
 }
 
-// ofVerification is the most that a subject's verification takes.
-func (s *Sweep) ofVerification(key fit.Key) work {
-	configs, starts := fit.Contenders, s.Repetitions
+// expected estimates how many starts a subject takes, and how many of them verify.
+func (s *Sweep) expected(key fit.Key) (starts, verify int) {
+	configs, plans := fit.Contenders, 4 // the first, two rounds and the verification
+	verify = s.Repetitions
 	if len(s.before(key)) > 0 {
-		configs, starts = fit.Carried, max(starts, fit.CarriedStarts)
+		configs, plans, verify = fit.Carried, 1, max(verify, fit.CarriedStarts)
 	}
-	w := work{1, fit.Turns * (1 + configs)}
+	each := 1
 	switch {
 	case s.Single != "":
-		w = work{configs + 2, configs + 2}
-	case nccl.IsRCCL(s.release(key)):
-		w.starts = 3
+		space, _ := s.Choices.Space(key, nil, s.release(key))
+		space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
+		verify *= configs + 2
+		return verify + (plans+1)/2*(2+len(space.Families)), verify
+	case nccl.IsRCCL(s.release(key)): // its default has starts of its own, before and after
+		each = 3
 	}
-	return work{starts * w.starts, starts * w.passes}
+	return each * (plans - 1 + verify), each * verify
 }
 
 // reserved reports whether the rest of the budget is kept for the verification: the time that it takes, but at most
@@ -234,8 +209,9 @@ func (s *Sweep) reserved(key fit.Key) bool {
 	for _, r := range s.of(key).runs {
 		took += r.Seconds
 	}
-	w := s.ofVerification(key)
-	return s.Budget > 0 && s.setting == "" && left < s.costOf(key, w.starts+1, w.passes+1) && left.Seconds() < took
+	start, _ := s.costOf(key)
+	_, verify := s.expected(key)
+	return s.Budget > 0 && s.setting == "" && left < time.Duration(verify+1)*start && left.Seconds() < took
 }
 
 // timeLeft estimates how long the runs still take, within the budget.
@@ -249,74 +225,50 @@ func (s *Sweep) timeLeft() time.Duration {
 // remainingTime estimates how long the runs that are left take.
 func (s *Sweep) remainingTime() (sum time.Duration) {
 	for u, key := range s.subjects() {
-		w := u.aheadOf(key)
-		sum += s.costOf(key, w.starts, w.passes)
+		start, _ := s.costOf(key)
+		sum += time.Duration(u.aheadOf(key)) * start
 	}
 	return sum
 }
 
-// ahead estimates what is left to run, with the proof.
-func (s *Sweep) ahead() (w work) {
+// ahead estimates how many starts are left, with the proof.
+func (s *Sweep) ahead() (starts int) {
 	for u, key := range s.subjects() {
-		w = w.plus(u.aheadOf(key))
+		starts += u.aheadOf(key)
 	}
-	return w
+	return starts
 }
 
 // aheadOf estimates what is left of a subject.
-func (s *Sweep) aheadOf(key fit.Key) work {
+func (s *Sweep) aheadOf(key fit.Key) int {
 	if s.setting != "" {
 		return s.first(key)
 	}
-	proof := s.ofProof(key).plus(s.meetings(key))
 	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind == Prove {
 		return s.notBegun(s.journal.batches[n-1], key)
 	}
-	of, begun := s.of(key), work{}
+	of, begun, proof := s.of(key), 0, s.ofProof(key)+s.meetings(key)
 	if n := len(of.batches); n > 0 {
 		begun = s.notBegun(of.batches[n-1], key)
 	}
+	all, verify := s.expected(key)
 	switch {
 	case s.concluded[key]:
 		return proof
 	case len(of.batches) > 0 && of.batches[len(of.batches)-1].Kind == Verify:
-		return proof.plus(begun)
+		return proof + begun
 	}
-	left := s.expected(key)
-	for _, r := range of.runs {
-		left = left.plus(work{-1, -len(r.passes())})
-	}
-	least := begun.plus(s.ofVerification(key))
-	return proof.plus(work{max(left.starts, least.starts), max(left.passes, least.passes)})
+	return proof + max(all-len(of.runs), begun+verify)
 }
 
 // notBegun counts the starts of a batch that have no run yet, of a subject.
-func (s *Sweep) notBegun(b *Batch, key fit.Key) (w work) {
+func (s *Sweep) notBegun(b *Batch, key fit.Key) (n int) {
 	for i := range b.Starts {
 		if start := &b.Starts[i]; start.Key == key && len(s.journal.runsOf(start)) == 0 {
-			w = w.plus(work{1, len(start.Passes)})
+			n++
 		}
 	}
-	return w
-}
-
-// expected estimates what a subject takes.
-func (s *Sweep) expected(key fit.Key) work {
-	verification := s.ofVerification(key)
-	space, err := s.Choices.Space(key, nil, s.release(key))
-	if err != nil || len(s.before(key)) > 0 {
-		return verification
-	}
-	space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
-	n := len(space.Families)
-	switch {
-	case s.Single != "":
-		return verification.plus(work{1 + 2*n + 5, 1 + 2*n + 5})
-	case nccl.IsRCCL(s.release(key)):
-		verification.starts += 5
-	}
-	const rounds = 2
-	return verification.plus(work{1 + rounds, 2 + 5*n/2 + rounds*(fit.Wide+4)})
+	return n
 }
 
 // unfinished says what the budget did not reach.

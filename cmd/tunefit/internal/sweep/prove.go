@@ -120,14 +120,12 @@ func (s *Sweep) SettingOf(policy []byte) (setting string) {
 	return setting
 }
 
-// ofProof is what is left of a proof that was asked for and has not begun.
-func (s *Sweep) ofProof(key fit.Key) (w work) {
-	if s.Proof > 0 {
-		for _, start := range s.proofBatch(0, []fit.Key{key}, s.Proof, "").Starts {
-			w = w.plus(work{1, len(start.Passes)})
-		}
+// ofProof counts the starts of a proof that was asked for and has not begun.
+func (s *Sweep) ofProof(key fit.Key) int {
+	if s.Proof == 0 {
+		return 0
 	}
-	return w
+	return len(s.proofBatch(0, []fit.Key{key}, s.Proof, "").Starts)
 }
 
 // proof reads the runs of a batch. Each start must end well, with right results, at all sizes in all passes.

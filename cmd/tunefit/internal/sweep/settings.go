@@ -182,23 +182,22 @@ func (r *Run) untaken(text []byte) string {
 	return ""
 }
 
-// first estimates what is left of the first start of a setting.
-func (s *Sweep) first(key fit.Key) work {
+// first estimates the starts that are left of the first of a setting.
+func (s *Sweep) first(key fit.Key) int {
 	if tried := s.tried(key); tried >= 0 {
 		return s.notBegun(s.journal.batches[tried], key)
 	}
-	return s.ofVerification(key)
+	_, verify := s.expected(key)
+	return verify
 }
 
-// meetings estimates what is left of the turns that settings meet in.
-func (s *Sweep) meetings(key fit.Key) (w work) {
-	if len(s.Settings) > 0 {
-		each := s.ofVerification(key)
-		for range max(fit.MeetingStarts, s.Repetitions) - s.since(key, Verify) {
-			w = w.plus(each).plus(each).plus(each)
-		}
+// meetings estimates the starts that are left of the turns that settings meet in.
+func (s *Sweep) meetings(key fit.Key) int {
+	if len(s.Settings) == 0 {
+		return 0
 	}
-	return w
+	_, verify := s.expected(key)
+	return 3 * verify * max(0, max(fit.MeetingStarts, s.Repetitions)-s.since(key, Verify))
 }
 
 // mostSettings is how many settings a sweep compares, with the site's own.
