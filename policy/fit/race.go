@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -25,7 +26,7 @@ type Space struct {
 	Asked map[Request]bool
 	// Fresh are counts of Channels that a person has added to a sweep that was verified. They are tried, too.
 	Fresh []int
-	// Single says that a start measures one pass. Then rounds have one candidate at each size, and repeat nothing.
+	// Single says that a start measures one pass. Then rounds have fewer candidates at each size, and repeat nothing.
 	Single bool
 	// Smaller is what was measured on fewer nodes; nil: nothing. Then the fastest there are measured, and nothing else.
 	Smaller *Group
@@ -86,8 +87,7 @@ const (
 	// again is how many of the fastest of each size a round repeats, so that what is chosen was measured in several
 	// starts.
 	again = 2
-	// A round of a space that is Single is one start and has one candidate at each size. So many tell whether it still
-	// pays off.
+	// Where each pass takes a start, so many candidates tell whether more pay off.
 	lastSingle = 3
 )
 
@@ -152,26 +152,16 @@ func newRace(s Space, g *Group) *race {
 // first is the default and each family, at the sizes where they were not measured: with most channels, with half of
 // them and, where latency decides, with fewest.
 func (r *race) first() Plan {
-	plan := Plan{Stage: StageFirst}
+	plan := Plan{Stage: StageFirst, Sizes: r.Sizes}
 	byDefault := r.pass(func(i int) (nccl.Config, bool) {
 		_, known := r.g.defaultAt(r.Sizes[i])
 		return ByDefault, !known
 	})
-	if byDefault != nil && r.Single {
-		return r.trimmed(Plan{Stage: StageFirst, Sizes: r.Sizes, Passes: []Pass{byDefault}})
-	}
 	for _, f := range r.Families {
 		for _, which := range []func(counts []int, bytes uint64) (index int, wanted bool){
 			func(counts []int, _ uint64) (int, bool) { return len(counts) - 1, true },
-			func(counts []int, b uint64) (int, bool) {
-				if r.Single && b <= latencyBytes { // one start has both
-					return 0, len(counts) > 1
-				}
-				return len(counts) / 2, len(counts) > 2
-			},
-			func(counts []int, b uint64) (int, bool) {
-				return 0, len(counts) > 1 && b <= latencyBytes && !r.Single
-			},
+			func(counts []int, _ uint64) (int, bool) { return len(counts) / 2, len(counts) > 2 },
+			func(counts []int, b uint64) (int, bool) { return 0, len(counts) > 1 && b <= latencyBytes },
 		} {
 			pass := r.pass(func(i int) (nccl.Config, bool) {
 				b, counts := r.Sizes[i], r.counts(f, i)
@@ -186,11 +176,13 @@ func (r *race) first() Plan {
 			}
 		}
 	}
-	if !r.Single && (byDefault != nil || len(plan.Passes) > 0) {
-		all := r.everywhere(ByDefault)
+	switch all := r.everywhere(ByDefault); {
+	case byDefault == nil && (r.Single || len(plan.Passes) == 0):
+	case r.Single:
+		plan.Passes = slices.Concat([]Pass{all}, plan.Passes)
+	default:
 		plan.Passes = slices.Concat([]Pass{all}, plan.Passes, []Pass{all})
 	}
-	plan.Sizes = r.Sizes
 	return r.trimmed(plan)
 }
 
@@ -278,7 +270,7 @@ func (r *race) gain() (sum float64) {
 	since := r.g.newest()
 	if r.Single {
 		if since -= lastSingle - 1; since <= r.g.families() {
-			return math.Inf(1) // there were fewer rounds
+			return math.Inf(1) // there were fewer
 		}
 	}
 	bySize := r.g.bySize()
@@ -317,10 +309,7 @@ func (g *Group) families() (start int) {
 			first[c.Config.Cell] = c.Since
 		}
 	}
-	for _, since := range first {
-		start = max(start, since)
-	}
-	return start
+	return slices.Max(append(slices.Collect(maps.Values(first)), 0))
 }
 
 // candidates are the configurations that may be faster at a size than all that were measured there, the likeliest

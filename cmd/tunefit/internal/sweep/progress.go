@@ -195,7 +195,7 @@ func (s *Sweep) expected(key fit.Key) (starts, verify int) {
 		space, _ := s.Choices.Space(key, nil, s.release(key))
 		space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
 		verify *= configs + 2
-		return verify + (plans+1)/2*(2+len(space.Families)), verify
+		return verify + (plans-1)*(2+len(space.Families)), verify
 	case nccl.IsRCCL(s.release(key)): // its default has starts of its own, before and after
 		each = 3
 	}
