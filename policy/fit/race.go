@@ -269,9 +269,10 @@ func (r *race) round(isDone bool) Plan {
 func (r *race) gain() (sum float64) {
 	since := r.g.newest()
 	if r.Single {
-		if since -= lastSingle - 1; since <= r.g.families() {
-			return math.Inf(1) // there were fewer
-		}
+		since -= lastSingle - 1
+	}
+	if since <= r.g.families() {
+		return math.Inf(1) // there was none
 	}
 	bySize := r.g.bySize()
 	for i, b := range r.Sizes {
