@@ -521,18 +521,12 @@ func (s Space) Round(group *Group) Plan { return newRace(s, group).round(false) 
 
 // carried is what is measured at each size on more nodes than those of the group.
 func (r *race) carried() [][]nccl.Config {
-	all, bySize := make([][]nccl.Config, len(r.Sizes)), r.g.bySize()
-	for i, b := range r.Sizes {
-		points := slices.DeleteFunc(slices.Clone(bySize[b]), func(c Point) bool {
-			limit, limited := r.Limits[c.Config.Algo]
-			return !slices.Contains(r.Families, c.Config.Cell) || r.failed(c.Config) ||
-				limited && c.Config.Channels > limit
-		})
-		if len(points) == 0 {
+	all := r.contenders(1)
+	for i := range all {
+		if len(all[i]) == 0 {
 			continue
 		}
-		best := slices.MinFunc(points, compareTimes).Config
-		all[i] = []nccl.Config{best}
+		best := all[i][0]
 		counts := r.Space.channels(best.Algo)
 		for k := len(counts) - 1; k >= 0; k-- {
 			fewer := nccl.Config{Cell: best.Cell, Channels: counts[k]}
@@ -574,22 +568,9 @@ func (s Space) channels(a nccl.Algo) []int {
 	return slices.Compact(counts)
 }
 
-func (s Space) maxChannels(a nccl.Algo) int { return slices.Max(s.channels(a)) }
-func (s Space) middle(a nccl.Algo) int {
-	counts := s.channels(a)
-	if len(counts) < 3 {
-		return counts[0]
-	}
-	return counts[len(counts)/2]
-}
-
-// failed reports whether a configuration did not run, or whether its family did not run with the most channels and the
-// middle count, or with any count.
+// failed reports whether a configuration did not run, or its family with any count.
 func (s Space) failed(c nccl.Config) bool {
-	vain := func(channels int) bool {
-		return slices.Contains(s.Failed, nccl.Config{Cell: c.Cell, Channels: channels})
-	}
-	return vain(c.Channels) || vain(0) || vain(s.maxChannels(c.Algo)) && vain(s.middle(c.Algo))
+	return slices.Contains(s.Failed, c) || slices.Contains(s.Failed, nccl.Config{Cell: c.Cell})
 }
 
 func (g *Group) pointsOf(c nccl.Config) []Point {

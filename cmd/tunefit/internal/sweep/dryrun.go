@@ -146,8 +146,7 @@ func (s *Sweep) script(b Batch) (string, error) {
 		log := cli.ShellWord(filepath.Join(s.Dir, "logs", r.of.Name+".log"))
 		for k, part := range s.parts(r.of, left) {
 			r.Passes, r.Sizes = part.passes, part.step.Sizes(perfrun.TrimUnit(r.of.Key))
-			passes := r.decided()
-			files, err := s.files(passes)
+			argv, files, err := s.command(&r, part.step, false)
 			if err != nil {
 				return "", err
 			}
@@ -157,10 +156,6 @@ func (s *Sweep) script(b Batch) (string, error) {
 			}
 			if k == 0 {
 				fmt.Fprintf(&out, "echo %s > %s\n", cli.ShellWord(r.mark()), log)
-			}
-			argv, err := s.command(&r, passes, part.step, false)
-			if err != nil {
-				return "", err
 			}
 			fmt.Fprintf(&out, "%s >> %s 2>&1\n", cli.ShellWords(argv), log)
 		}

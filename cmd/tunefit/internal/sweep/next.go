@@ -167,43 +167,38 @@ const (
 
 // changedByLoading says where the default takes another time with the library loaded; "" where that was not measured.
 func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
-	var slower, faster []string
+	changed := map[bool][]string{} // by whether it is slower
 	measured := false
-	if group == nil {
-		return ""
-	}
 	for _, r := range s.of(key).runs {
 		for _, m := range r.loaded {
-			i := slices.IndexFunc(group.Default, func(d fit.Point) bool { return d.Bytes == m.Bytes })
-			if i < 0 || m.InPlace {
+			i := -1
+			if group != nil {
+				i = slices.IndexFunc(group.Default, func(d fit.Point) bool { return d.Bytes == m.Bytes })
+			}
+			if i < 0 {
 				continue
 			}
 			measured = true
 			change := math.Log(m.Micros / group.Default[i].Micros)
 			text := fmt.Sprintf("%s (%.2f times as long)", nccl.FormatBytes(m.Bytes), math.Exp(change))
-			if slices.Contains(slower, text) || slices.Contains(faster, text) {
-				continue
-			}
-			switch need := max(leastChange, sigmasOfChange*group.Noise); {
-			case change > need:
-				slower = append(slower, text)
-			case change < -need:
-				faster = append(faster, text)
+			if is := change > 0; math.Abs(change) > max(leastChange, sigmasOfChange*group.Noise) &&
+				!slices.Contains(changed[is], text) {
+				changed[is] = append(changed[is], text)
 			}
 		}
+	}
+	var parts []string
+	if len(changed[true]) > 0 {
+		parts = append(parts, "slower at "+cli.Few(changed[true], mostUnsteady, ", "))
+	}
+	if len(changed[false]) > 0 {
+		parts = append(parts, "faster at "+cli.Few(changed[false], mostUnsteady, ", "))
 	}
 	switch {
 	case !measured:
 		return ""
-	case len(slower)+len(faster) == 0:
+	case len(parts) == 0:
 		return "RCCL's default takes as long with the library loaded as without"
-	}
-	var parts []string
-	if len(slower) > 0 {
-		parts = append(parts, "slower at "+cli.Few(slower, mostUnsteady, ", "))
-	}
-	if len(faster) > 0 {
-		parts = append(parts, "faster at "+cli.Few(faster, mostUnsteady, ", "))
 	}
 	return "loading the library, or any tuner, changes RCCL's default: " + strings.Join(parts, "; ") +
 		" (gains are counted against RCCL without a tuner, and --prove shows what is left; a row that asks for what " +

@@ -163,9 +163,13 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	begin.ID, begin.Job = len(s.journal.runs)+1, launch.Allocation()
 	begin.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", begin.ID, begin.of.Name))
 	dumps := s.dumps(&begin)
-	passes := begin.decided()
-	argv, err := s.command(&begin, passes, step, dumps)
-	if err := errors.Join(err, s.writePolicies(passes)); err != nil {
+	argv, files, err := s.command(&begin, step, dumps)
+	for name, text := range files {
+		if _, is := os.Stat(name); errors.Is(is, os.ErrNotExist) { // one that is there says the same
+			err = errors.Join(err, cli.WriteText(name, text))
+		}
+	}
+	if err != nil {
 		return Failed, err
 	}
 	begin.Command = cli.ShellWords(argv)
@@ -241,32 +245,22 @@ func (s *Sweep) markKilled(r *Run) error {
 	return s.journal.write(line{End: &ending{r.ID, r.End}})
 }
 
-// command makes the command of a run: the program's options, and the environment that decides.
-func (s *Sweep) command(r *Run, passes []perfrun.Pass, step perfrun.Step, dumps bool) (argv []string, err error) {
-	key := r.of.Key
+// command makes the command of a run, of the program's options and the environment that decides, and the files that its
+// ranks read.
+func (s *Sweep) command(r *Run, step perfrun.Step, dumps bool) (argv []string, files map[string][]byte, err error) {
+	key, passes := r.of.Key, r.decided()
 	perNode := key.Ranks / key.Nodes
 	each := s.perProcess(perNode)
 	args := s.Args
 	if s.PerProcess == 0 {
 		args = append([]string{"-g", strconv.Itoa(each)}, args...)
 	}
-	env := map[string]string{}
-	switch isTuned := slices.ContainsFunc(passes, func(p perfrun.Pass) bool { return p.Policy != "" }); {
-	case len(passes) > 1:
+	if len(passes) > 1 {
 		args = append([]string{cmp.Or(s.cycles, "-N"), strconv.Itoa(len(passes))}, args...)
-		if isTuned {
-			file, err := s.passesFile(passes)
-			if err != nil {
-				return nil, err
-			}
-			env = perfrun.InPasses(s.Library, file)
-		}
-	case isTuned:
-		policy, err := s.policyFile(passes[0].Policy)
-		if err != nil {
-			return nil, err
-		}
-		env = perfrun.Tuned(s.Library, policy)
+	}
+	env, files, err := s.decisions(passes)
+	if err != nil {
+		return nil, nil, err
 	}
 	maps.Copy(env, s.Bounds)
 	var unset []string
@@ -285,15 +279,12 @@ func (s *Sweep) command(r *Run, passes []perfrun.Pass, step perfrun.Step, dumps 
 	argv = slices.Concat([]string{s.program(key)}, step.Args(), args)
 	if dumps {
 		if argv, err = s.dumping(argv, each); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return s.Launcher.Command(launch.Program{
-		Argv:  argv,
-		Env:   env,
-		Unset: unset,
-		Nodes: key.Nodes, RanksPerNode: perNode / each,
-	})
+	argv, err = s.Launcher.Command(launch.Program{Argv: argv, Env: env, Unset: unset, Nodes: key.Nodes,
+		RanksPerNode: perNode / each})
+	return argv, files, err
 }
 
 // program is the one of nccl-tests that measures a subject, as nodes find it.
@@ -305,60 +296,36 @@ func (s *Sweep) program(key fit.Key) string {
 	return program
 }
 
-// policyFile is a policy, as ranks on other nodes find it.
-func (s *Sweep) policyFile(policy string) (string, error) {
-	return filepath.Abs(filepath.Join(s.Dir, "policies", policy+".csv"))
-}
-
-// passesFile names the policy of each pass, a line each. It is named by what it says, so that a rank that reads it late
-// reads the same.
-func (s *Sweep) passesFile(passes []perfrun.Pass) (string, error) {
-	return filepath.Abs(filepath.Join(s.Dir, "policies", fmt.Sprintf("passes-%.12s.txt",
-		identity.DigestOf(passesText(passes)))))
-}
-
-func passesText(passes []perfrun.Pass) (text []byte) {
+// decisions returns the environment in which passes are decided, and the files that ranks read for that, by name: a
+// policy for each pass, and of several passes a list. They are named by what they say, so that a rank that reads one
+// late reads the same.
+func (s *Sweep) decisions(passes []perfrun.Pass) (env map[string]string, files map[string][]byte, err error) {
+	dir, err := filepath.Abs(filepath.Join(s.Dir, "policies"))
+	if err != nil {
+		return nil, nil, err
+	}
+	var list []byte
+	policy := ""
+	files = map[string][]byte{}
 	for _, p := range passes {
 		name := "default"
 		if p.Policy != "" {
 			name = p.Policy + ".csv"
+			if policy = filepath.Join(dir, name); len(p.Rows) > 0 { // else it is there
+				files[policy] = p.Text()
+			}
 		}
-		text = fmt.Appendln(text, name)
+		list = fmt.Appendln(list, name)
 	}
-	return text
-}
-
-// files are what a run's ranks read, by name: its policies, and what says which pass has which.
-func (s *Sweep) files(passes []perfrun.Pass) (all map[string][]byte, err error) {
-	all = map[string][]byte{}
-	for _, p := range passes {
-		if len(p.Rows) == 0 { // of no policy, or one that is there
-			continue
-		}
-		name, err := s.policyFile(p.Policy)
-		if err != nil {
-			return nil, err
-		}
-		all[name] = p.Text()
+	switch {
+	case policy == "":
+		return map[string]string{}, nil, nil
+	case len(passes) > 1:
+		name := filepath.Join(dir, fmt.Sprintf("passes-%.12s.txt", identity.DigestOf(list)))
+		files[name] = list
+		return perfrun.InPasses(s.Library, name), files, nil
 	}
-	if len(passes) > 1 {
-		name, err := s.passesFile(passes)
-		if err != nil {
-			return nil, err
-		}
-		all[name] = passesText(passes)
-	}
-	return all, nil
-}
-
-func (s *Sweep) writePolicies(passes []perfrun.Pass) error {
-	all, err := s.files(passes)
-	for name, text := range all {
-		if _, is := os.Stat(name); errors.Is(is, os.ErrNotExist) { // one that is there says the same
-			err = errors.Join(err, cli.WriteText(name, text))
-		}
-	}
-	return err
+	return perfrun.Tuned(s.Library, policy), files, nil
 }
 
 // decisive are variables that would decide instead of what is measured, refuse it, or hide what ran. Runs get those

@@ -535,7 +535,7 @@ func TestSweepDryRun(t *testing.T) {
 	c := newCluster(t)
 	out, _ := c.done("--coll", "allreduce", "--comm", "1x8,2x8,1000x8", "--launch",
 		"ssh head mpirun -np {ranks} {command}", "--dry-run")
-	for _, want := range []string{"# allreduce 1000x8  1 ", "the fastest of each size on fewer nodes, also with",
+	for _, want := range []string{"# allreduce 1000x8  2 ", "the fastest of each size on fewer nodes, also with",
 		"GPU hours", "\n# /bin/sh -c 'ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -N 26 -g 1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
