@@ -121,7 +121,7 @@ func TestSweepOfGraphs(t *testing.T) {
 // Processes that MPI does not connect measure nothing, and the sweep says what may connect them.
 func TestSweepOfRanksThatAreAlone(t *testing.T) {
 	c := newCluster(t)
-	script := "#!/bin/sh\necho 'a:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 busId 10 commId " +
+	script := "#!/bin/sh\n[ \"$1\" != --help ] || exec " + c.perf + "/all_reduce_perf --help\necho 'a:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 busId 10 commId " +
 		"0x1 - Init COMPLETE'\n"
 	c.perf = t.TempDir()
 	if err := os.WriteFile(filepath.Join(c.perf, "all_reduce_perf"), []byte(script), 0o755); err != nil {
