@@ -306,7 +306,7 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	table := a.table(x.Costs, q, nccl.NoCell)
 	for i, micros := range table {
 		if micros >= 0 {
-			e := Estimate{Cell: CellAt(i), Chosen: CellAt(i) == x.Outcome.NCCL.Cell}
+			e := Estimate{Cell: cellAt(i), Chosen: cellAt(i) == x.Outcome.NCCL.Cell}
 			if e.NotEstimated = micros == nccl.TunerOnly; !e.NotEstimated {
 				e.Micros = &table[i]
 			}
@@ -454,8 +454,8 @@ func (q Question) CallText() string {
 	return s
 }
 
-// CellAt is the cell at a place in a flat table.
-func CellAt(i int) nccl.Cell {
+// cellAt is the cell at a place in a flat table.
+func cellAt(i int) nccl.Cell {
 	return nccl.Cell{Algo: nccl.Algo(i / nccl.NumProtos), Proto: nccl.Proto(i % nccl.NumProtos)}
 }
 
@@ -642,7 +642,7 @@ type Offers struct {
 // limit changes NCCL's table to what a test says.
 func (o *Offers) limit(table []float32) {
 	for i := range table {
-		at := CellAt(i)
+		at := cellAt(i)
 		if len(o.Micros) > 0 {
 			table[i] = nccl.Unavailable
 			if micros, ok := o.Micros[at]; ok {
