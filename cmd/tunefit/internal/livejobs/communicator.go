@@ -2,6 +2,7 @@ package livejobs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,12 +75,22 @@ type finding struct {
 	Remedy string `json:"remedy,omitempty"` // "": nothing, or another finding says it
 }
 
-func (f finding) String() string {
-	if f.Remedy == "" {
-		return f.Why
-	}
-	return f.Why + todo + f.Remedy
+// refuse is an error that says what to do.
+func refuse(remedy, format string, args ...any) error {
+	return errors.New(finding{fmt.Errorf(format, args...).Error(), remedy}.String())
 }
+
+// String indents all lines but the first: a record with several must not look like other findings.
+func (f finding) String() string {
+	text := f.Why
+	if f.Remedy != "" {
+		text += todo + f.Remedy
+	}
+	return strings.ReplaceAll(text, "\n", "\n  ")
+}
+
+// todo begins the line that says what to do.
+const todo = ".\nWhat to do: "
 
 const (
 	pending   = "pending"

@@ -115,7 +115,7 @@ func (f *Push) push(ctx context.Context, w *waiter, from watchedFile) error {
 	}
 	if err := cli.WriteText(w.file.path, text); errors.Is(err, fs.ErrPermission) {
 		w.Written = false
-		return fmt.Errorf("%w%spush as %s, who owns the folder", err, todo, ownerOf(filepath.Dir(w.file.path)))
+		return refuse(fmt.Sprintf("push as %s, who owns the folder", ownerOf(filepath.Dir(w.file.path))), "%w", err)
 	} else if err != nil {
 		w.Written = false
 		return err
@@ -144,8 +144,8 @@ func (f *Push) prepare(ctx context.Context, w *waiter, from watchedFile) (text, 
 		fmt.Fprintln(f.Stderr, cli.Few(warnings, 8, "\n"))
 	}
 	if simulated && !f.Force {
-		return nil, nil, fmt.Errorf("%s comes from simulated times, which say nothing about a real machine"+todo+
-			"measure (tunefit sweep), or push it all the same with --force", from.path)
+		return nil, nil, refuse("measure (tunefit sweep), or push it all the same with --force",
+			"%s comes from simulated times, which say nothing about a real machine", from.path)
 	}
 	if err := w.prepare(ctx); err != nil {
 		return nil, nil, err
@@ -161,9 +161,8 @@ func (w *waiter) wrongFile(isThere bool) error {
 	if isThere || len(w.targets) > 0 || len(w.otherFiles) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s does not exist yet, and no running job reads it; %s"+todo+
-		"name the file that the jobs read with --to; if new jobs will read this one: --force", w.file.path,
-		w.readOthers())
+	return refuse("name the file that the jobs read with --to; if new jobs will read this one: --force",
+		"%s does not exist yet, and no running job reads it; %s", w.file.path, w.readOthers())
 }
 
 // readOthers names the other files that communicators read.
@@ -195,8 +194,8 @@ func (w *waiter) wrongRendezvous(ctx context.Context) error {
 	if len(meet) == 0 {
 		return nil
 	}
-	return fmt.Errorf("there is no rendezvous %s, and jobs that %s this file meet beside it: %s"+todo+
-		"name their rendezvous, or one above, with --rendezvous; if other jobs will meet there: --force",
+	return refuse("name their rendezvous, or one above, with --rendezvous; if other jobs will meet there: --force",
+		"there is no rendezvous %s, and jobs that %s this file meet beside it: %s",
 		wording.HideSecrets(w.name), wording.Verb(len(beside.targets), "read", "may read"), few(distinct(meet)))
 }
 
@@ -386,11 +385,9 @@ func replaceable(name string) (path string, old []byte, err error) {
 		return "", nil, err
 	case strings.Contains(path, string(filepath.Separator)+".."):
 		return "", nil,
-			fmt.Errorf("%s is in a volume that Kubernetes fills: it would undo the change, and other pods have "+
-				"copies of their own"+todo+
-				"change what the volume is filled from (kubectl edit configmap); the jobs follow once the "+
-				"kubelets have "+
-				"brought it to all nodes, and tunefit status --watch shows it", name)
+			refuse("change what the volume is filled from (kubectl edit configmap); the jobs follow once the kubelets "+
+				"have brought it to all nodes, and tunefit status --watch shows it", "%s is in a volume that "+
+				"Kubernetes fills: it would undo the change, and other pods have copies of their own", name)
 	case !exists:
 		return path, nil, nil
 	}

@@ -358,11 +358,11 @@ func TestPushOfAStoppedRank(t *testing.T) {
 		newRowWaiter("", "p.csv", io.Discard).judge(&said, c)
 		if !strings.Contains(said.Why, "Stopped by a signal or a debugger: ") ||
 			strings.Contains(said.Why, "nothing while") ||
-			!strings.HasSuffix(said.Why, fmt.Sprintf(todo+"kill -CONT %d", c.Members[1].PID)) {
+			!strings.HasSuffix(said.Why, fmt.Sprintf(".\n  What to do: kill -CONT %d", c.Members[1].PID)) {
 			t.Errorf("%s: %s", what, said.Why)
 		}
-		if notes := strings.Join(notes(c), "\n"); strings.Contains(notes, "nothing while") {
-			t.Errorf("%s: %s", what, notes)
+		if said := fmt.Sprint(c.findings()); strings.Contains(said, "nothing while") {
+			t.Errorf("%s: %s", what, said)
 		}
 	}
 }

@@ -207,13 +207,8 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 		}
 		tw.Flush()
 	}
-	for _, c := range all {
-		for _, note := range notes(c) {
-			fmt.Fprintf(&text, "\n%s: %s\n", c.name(), note)
-		}
-	}
-	for _, note := range slices.Concat(processNotes(all), fileNotes(all), quietNotes(all)) {
-		fmt.Fprintf(&text, "\n%s\n", note)
+	for _, f := range findings(all) {
+		fmt.Fprintf(&text, "\n%s\n", f)
 	}
 	_, err := w.Write(text.Bytes())
 	return err
@@ -327,41 +322,41 @@ func changeStatus(c *Communicator) string {
 	return "-"
 }
 
-// todo begins the line that says what to do.
-const todo = ".\n  What to do: "
-
-// notes returns what a person should know of a communicator beyond its line in the table.
-func notes(c *Communicator) (notes []string) {
-	say := func(format string, args ...any) {
-		for i, arg := range args { // a record with several lines must not look like other notes
-			switch arg.(type) {
-			case string, error:
-				args[i] = strings.ReplaceAll(fmt.Sprint(arg), "\n", "\n  ")
-			}
+// findings returns what a person should know beyond the table: of each communicator, then of processes and files.
+func findings(all []*Communicator) (found []finding) {
+	for _, c := range all {
+		for _, f := range c.findings() {
+			found = append(found, finding{fmt.Sprintf("%s: %s", c.name(), f.Why), f.Remedy})
 		}
-		notes = append(notes, fmt.Sprintf(format, args...))
+	}
+	return slices.Concat(found, processFindings(all), fileFindings(all), quietFindings(all))
+}
+
+func (c *Communicator) findings() (found []finding) {
+	say := func(remedy, format string, args ...any) {
+		found = append(found, finding{fmt.Sprintf(format, args...), remedy})
 	}
 	switch left := c.left(); {
 	case c.Ended && c.Newest.IsZero():
-		say("all its ranks have ended")
+		say("", "all its ranks have ended")
 	case c.Ended:
-		say("all its ranks have ended; its last record is of %s", moment(c.Newest))
+		say("", "all its ranks have ended; its last record is of %s", moment(c.Newest))
 	case len(c.Members) < c.Ranks:
-		say("%d of %s have joined, and no change can come before all have"+todo+
-			"if this does not pass, look for \"cannot change during the run\" in the logs of the others",
-			len(c.Members), wording.Plural(c.Ranks, "rank"))
+		say("if this does not pass, look for \"cannot change during the run\" in the logs of the others",
+			"%d of %s have joined, and no change can come before all have", len(c.Members),
+			wording.Plural(c.Ranks, "rank"))
 	case len(left) > 0:
-		say("%d of %s have ended it", len(left), wording.Plural(c.Ranks, "rank"))
+		say("", "%d of %s have ended it", len(left), wording.Plural(c.Ranks, "rank"))
 	}
 	if c.changes() {
-		notes = append(notes, pendingFinding(c).String())
+		found = append(found, pendingFinding(c))
 	}
-	if c.frozen != nil {
-		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.K,
-			atTime(c.frozen.Decided), c.frozen.Why, c.frozen.Remedy)
+	if x := c.frozen; x != nil {
+		say(x.Remedy, "keeps version %.12s for good since change %d was refused%s: %s", c.Version, x.K,
+			atTime(x.Decided), x.Why)
 	} else if n := len(c.refused); n > 0 && !c.Ended {
 		last := c.refused[n-1]
-		to, times := "", ""
+		to, times, remedy := "", "", last.Remedy
 		if last.Proposal != nil {
 			to = fmt.Sprintf(" to version %.12s", last.Proposal.Meaning)
 		}
@@ -369,26 +364,26 @@ func notes(c *Communicator) (notes []string) {
 		if n := last.K - c.inForce; n > 1 {
 			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.Version)
 		}
-		say("change %d%s was refused%s%s: %s", last.K, to, atTime(last.Decided), times, last.Why)
-		if len(c.lives(identity.Stopped))+len(c.lives(identity.Dead)) == 0 { // else processNotes says what to do
-			notes[len(notes)-1] += todo + last.Remedy
+		if len(c.lives(identity.Stopped))+len(c.lives(identity.Dead)) > 0 {
+			remedy = "" // processFindings says what to do
 		}
+		say(remedy, "change %d%s was refused%s%s: %s", last.K, to, atTime(last.Decided), times, last.Why)
 	}
 	if c.noComparison != nil {
-		say("its comparison cannot be read: %v", c.noComparison)
-	} else if found := c.Comparison; found != nil {
-		say("%s against %s, by turns: %s (%s)", found.A.Name, found.B.Name, found.Verdict(), found.Effort())
+		say("", "its comparison cannot be read: %v", c.noComparison)
+	} else if with := c.Comparison; with != nil {
+		say("", "%s against %s, by turns: %s (%s)", with.A.Name, with.B.Name, with.Verdict(), with.Effort())
 	}
 	if c.Learning != nil {
-		say("it learns, %s. %s", LearningState(*c.Learning), LearningHeadline(*c.Learning))
+		say("", "it learns, %s. %s", LearningState(*c.Learning), LearningHeadline(*c.Learning))
 	}
 	for _, fault := range c.Faults {
-		say("a record cannot be read: %s", fault)
+		say("", "a record cannot be read: %s", fault)
 	}
-	return notes
+	return found
 }
 
-// pendingFinding tells of the change that is under way. Where it says nothing to do, processNotes does.
+// pendingFinding tells of the change that is under way. Where it says nothing to do, processFindings does.
 func pendingFinding(c *Communicator) (f finding) {
 	p := c.pending.Proposal
 	proposer := fmt.Sprintf("rank index %d", p.Slot)
@@ -403,9 +398,9 @@ func pendingFinding(c *Communicator) (f finding) {
 	case len(missing) == 0:
 		return f
 	case len(missing) == len(c.Members):
-		f.Why += ".\n  No rank has acknowledged yet"
+		f.Why += ".\nNo rank has acknowledged yet"
 	default:
-		f.Why += ".\n  Not acknowledged: " + names(missing)
+		f.Why += ".\nNot acknowledged: " + names(missing)
 	}
 	// Any rank that does not run holds up the others' calls.
 	if slices.ContainsFunc(c.Members, func(m member) bool { return m.gone() || m.Life == identity.Stopped }) {
@@ -427,10 +422,10 @@ func pendingFinding(c *Communicator) (f finding) {
 // resume says how to continue stopped processes, which are on this machine.
 func resume(stopped []member) string {
 	var pids []string
-	for _, m := range stopped {
-		pids = append(pids, fmt.Sprint(m.PID))
+	for _, alike := range cli.Groups(stopped, func(m member) int { return m.PID }) {
+		pids = append(pids, fmt.Sprint(alike[0].PID))
 	}
-	return "kill -CONT " + strings.Join(slices.Compact(pids), " ")
+	return "kill -CONT " + strings.Join(pids, " ")
 }
 
 func atTime(t time.Time) string {
@@ -440,49 +435,44 @@ func atTime(t time.Time) string {
 	return " at " + moment(t)
 }
 
-// processNotes names dead and stopped processes, which keep their communicators from changing.
-func processNotes(all []*Communicator) (notes []string) {
+// processFindings names dead and stopped processes, which keep their communicators from changing.
+func processFindings(all []*Communicator) (found []finding) {
 	for _, state := range []identity.State{identity.Dead, identity.Stopped} {
-		var processes []string
 		var members []member
 		var comms []commName
 		for _, c := range all {
-			some := c.lives(state)
-			if c.Ended || len(some) == 0 {
-				continue
-			}
-			comms = append(comms, c.name())
-			for _, m := range some {
-				if process := m.String(); !slices.Contains(processes, process) {
-					processes, members = append(processes, process), append(members, m)
-				}
+			if some := c.lives(state); !c.Ended && len(some) > 0 {
+				comms, members = append(comms, c.name()), append(members, some...)
 			}
 		}
-		switch {
+		var processes []string
+		for _, alike := range cli.Groups(members, member.String) {
+			processes = append(processes, alike[0].String())
+		}
+		switch who := few(processes) + ", of " + listOf(comms); {
 		case len(processes) == 0:
 		case state == identity.Dead:
-			notes = append(notes,
-				fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+
-					todo+"end the job, if it does not end by itself", few(processes), listOf(comms)))
+			found = append(found, finding{"dead: " + who + ". The policy stays as it is there, and the next " +
+				"collective hangs or fails", "end the job, if it does not end by itself"})
 		default:
-			notes = append(notes,
-				fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+
-					"%s", few(processes), listOf(comms), resume(members)))
+			found = append(found, finding{"stopped by a signal or a debugger: " + who + ". Changes wait or are " +
+				"refused", resume(members)})
 		}
 	}
-	return notes
+	return found
 }
 
-// fileNotes says of each file why its ranks refuse it.
-func fileNotes(all []*Communicator) (notes []string) {
+// fileFindings says of each file why its ranks refuse it.
+func fileFindings(all []*Communicator) (found []finding) {
 	for _, c := range all {
 		for _, r := range c.RefusedFiles {
-			notes = append(notes, fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they "+
-				"have. New jobs start without it, or not at all with %s=1"+todo+"%s", r.File, r.Why, tuner.EnvStrict,
-				r.Remedy))
+			found = append(found, finding{fmt.Sprintf("%s cannot be used as it is now: %s.\nThe ranks keep the version "+
+				"they have. New jobs start without it, or not at all with %s=1", r.File, r.Why, tuner.EnvStrict),
+				r.Remedy})
 		}
 	}
-	return distinct(notes) // they begin with the path
+	slices.SortFunc(found, func(a, b finding) int { return strings.Compare(a.String(), b.String()) }) // by path
+	return slices.Compact(found)
 }
 
 const byItself = "nothing: the ranks try it again by themselves, at first after 1 s, later after up to 60 s"
@@ -584,8 +574,8 @@ func minutes(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// quietNotes names communicators that NCCL has not asked about for a while.
-func quietNotes(all []*Communicator) []string {
+// quietFindings names communicators that NCCL has not asked about for a while.
+func quietFindings(all []*Communicator) []finding {
 	var quiet []string
 	for _, c := range all {
 		if a := c.Asked; a != nil && !c.Ended && min(time.Since(a.Last), time.Since(c.Since)) > time.Minute {
@@ -595,9 +585,9 @@ func quietNotes(all []*Communicator) []string {
 	if len(quiet) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("not asked for a minute or more: %s"+todo+"nothing, if the job makes no collectives "+
-		"there now. Else something else takes them: replayed CUDA graphs, symmetric kernels, kernels of a "+
-		"framework's own, MSCCL; no policy reaches these", few(quiet))}
+	return []finding{{"not asked for a minute or more: " + few(quiet), "nothing, if the job makes no collectives there " +
+		"now. Else something else takes them: replayed CUDA graphs, symmetric kernels, kernels of a framework's own, " +
+		"MSCCL; no policy reaches these"}}
 }
 
 // writePrometheus prints communicators as status --prometheus does. unseen folders could not be looked at.

@@ -351,7 +351,7 @@ func (w *waiter) judge(t *target, c *Communicator) {
 		f = w.notProposed(c)
 	}
 	if stopped := c.lives(identity.Stopped); len(stopped) > 0 && !t.willNotSwitch {
-		f = finding{f.Why + ".\n  Stopped by a signal or a debugger: " + names(stopped), resume(stopped)}
+		f = finding{f.Why + ".\nStopped by a signal or a debugger: " + names(stopped), resume(stopped)}
 	}
 	t.Why = f.String()
 }
