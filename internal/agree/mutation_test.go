@@ -3,6 +3,10 @@ package agree
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +18,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/nccltest"
 )
 
-// A mutation is a wrong protocol, made by editing the sources. Each edit must
-// find its text once, so that the list cannot silently become a list of nothing.
+// A mutation is a wrong protocol, made by editing functions. Each edit must
+// find its text there once, so that the list cannot silently become a list of nothing.
 type mutation struct {
 	name  string
 	edits []edit
@@ -25,48 +29,49 @@ type mutation struct {
 	scenario string
 }
 
-// An edit replaces text. WRONG in the new text is true where the mutation is in force: one
-// build has all of them.
-type edit struct{ file, old, new string }
+// An edit replaces text of a function, or of a method as RECEIVER.NAME. WRONG in the new text is true where the mutation
+// is in force: one build has all of them.
+type edit struct{ function, old, new string }
 
 var mutations = []mutation{
 	{"wait for the others without a bound",
-		[]edit{{"vote.go", "if timeout {\n\t\treturn m.decide", "if timeout && !WRONG {\n\t\treturn m.decide"}}, 28,
+		[]edit{{"stepArrived", "if timeout {", "if timeout && !WRONG {"}}, 28,
 		""},
-	{"give up the wait without asking the store", []edit{{"vote.go",
+	{"give up the wait without asking the store", []edit{{"stepArrived",
 		"return m.decide(c, Decision{Abort: Stall})",
 		"if WRONG { m.applyDecision(c.k, Decision{Abort: Stall}, true); return 0 }\nreturn m.decide(c, Decision{Abort: " +
 			"Stall})"}}, 233, ""},
-	{"guess after the stall limit", []edit{{"vote.go",
+	{"guess after the stall limit", []edit{{"await",
 		"m.fail(fmt.Errorf(\"%w (waited",
 		"if WRONG { m.dropStaged(); m.next(idle); return }\nm.fail(fmt.Errorf(\"%w (waited"}}, 3181, ""},
-	{"say that a rank has arrived, and go on", []edit{{"vote.go",
+	{"say that a rank has arrived, and go on", []edit{{"AtTrigger",
 		"if m.change.state == arrived && n >= m.change.arrival.at {",
 		"if m.change.state == arrived && n >= m.change.arrival.at && !(WRONG && n == m.change.arrival.at) {"}}, 24, ""},
 	{"take any call for the barrier",
-		[]edit{{"vote.go", "call != m.change.lastPassed.call || m.cfg.Uniform",
+		[]edit{{"isBarrier", "call != m.change.lastPassed.call || m.cfg.Uniform",
 			"call != m.change.lastPassed.call || m.cfg.Uniform || WRONG"}}, 1, "TestScenario21MisalignedInsideWindow"},
 	{"commit whatever the calls were",
-		[]edit{{"decide.go", "if theirs != hash {", "if theirs != hash && !WRONG {"}}, 285, ""},
+		[]edit{{"countReports", "if theirs != hash {", "if theirs != hash && !WRONG {"}}, 285, ""},
 	{"forget calls of long ago",
-		[]edit{{"counter.go", "return c.Last.Load() + c.All.Load()",
+		[]edit{{"Hash", "return c.Last.Load() + c.All.Load()",
 			"if WRONG { return c.Last.Load() }\nreturn c.Last.Load() + c.All.Load()"}}, 1673, ""},
 	{"commit without one rank",
-		[]edit{{"decide.go", "len(agreed) == m.cfg.Ranks",
+		[]edit{{"countReports", "len(agreed) == m.cfg.Ranks",
 			"len(agreed) == m.cfg.Ranks || WRONG && len(agreed) == m.cfg.Ranks-1"}}, 141, ""},
 	{"arrive by proxy though the calls differ",
-		[]edit{{"vote.go", "counter.Seq.Load() != at.at || counter.Hash() != before",
+		[]edit{{"arriveByProxy", "counter.Seq.Load() != at.at || counter.Hash() != before",
 			"!WRONG && (counter.Seq.Load() != at.at || counter.Hash() != before)"}}, 9318, ""},
 	{"arrive by proxy of another thread",
-		[]edit{{"vote.go", "c.lastPassed.thread != thread ||", "c.lastPassed.thread != thread && !WRONG ||"}}, 1,
+		[]edit{{"arriveByProxy", "c.lastPassed.thread != thread ||", "c.lastPassed.thread != thread && !WRONG ||"}}, 1,
 		"TestScenario43RanksOfOneProcess"},
 	{"arrive by proxy though behind",
-		[]edit{{"vote.go", "c.lastPassed.tick < of.lastPassed.tick ||", "c.lastPassed.tick < of.lastPassed.tick && !WRONG ||"}},
+		[]edit{{"arriveByProxy", "c.lastPassed.tick < of.lastPassed.tick ||",
+			"c.lastPassed.tick < of.lastPassed.tick && !WRONG ||"}},
 		1, "TestScenario43RanksOfOneThread"},
-	{"obey the own decision, not the one that stands", []edit{{"decide.go",
+	{"obey the own decision, not the one that stands", []edit{{"decide",
 		"found, lookErr := m.readDecision(c)",
 		"if WRONG { m.applyDecision(c.k, d, true); return 0 }\nfound, lookErr := m.readDecision(c)"}}, 233, ""},
-	{"decide by a record, not by the token", []edit{{"decide.go",
+	{"decide by a record, not by the token", []edit{{"decide",
 		"err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decision(c.k, d))", `var err error
 		if decision := m.keys.decision(c.k, d); WRONG {
 			_, err = m.cfg.Store.PutOnce(ctx, decision, nil)
@@ -74,12 +79,12 @@ var mutations = []mutation{
 			err = m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), decision)
 		}`}}, 7, ""},
 	{"obey any decision where records have vanished",
-		[]edit{{"decide.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1,
+		[]edit{{"readDecision", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1,
 		"TestScenario46OlderCopyRestored"},
 	{"obey a foreign decision once arrived by proxy",
-		[]edit{{"decide.go", "c.arrival.attempted && !tokenVerified", "c.arrival.attempted && !tokenVerified && !WRONG"}}, 1,
+		[]edit{{"applyDecision", "c.arrival.attempted && !tokenVerified", "c.arrival.attempted && !tokenVerified && !WRONG"}}, 1,
 		"TestScenario52ForeignDecisionAfterProxy"},
-	{"delete the decision", []edit{{"op.go",
+	{"delete the decision", []edit{{"removeObsolete",
 		"ctx, end := m.op()\n\t\t_ = m.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		if WRONG {
 			names, _ := m.cfg.Store.List(ctx, m.keys.dir(kindDecision))
@@ -89,25 +94,25 @@ var mutations = []mutation{
 		}
 		_ = m.cfg.Store.Remove(ctx, key)`}}, 4, ""},
 	{"ignore what a version means to this rank",
-		[]edit{{"join.go", "snapshot.Meaning() != v.Meaning", "snapshot.Meaning() != v.Meaning && !WRONG"}}, 88, ""},
+		[]edit{{"stage", "snapshot.Meaning() != v.Meaning", "snapshot.Meaning() != v.Meaning && !WRONG"}}, 88, ""},
 	{"let a duplicate communicator just be static",
-		[]edit{{"join.go", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 247, ""},
+		[]edit{{"joinGeneration", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 247, ""},
 	{"start alone where the store does not answer",
-		[]edit{{"join.go", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
+		[]edit{{"Join", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
 	if WRONG && errors.Is(err, ErrUnreachable) && m.inForce.Snapshot == nil {
 		m.change.state, err = static, nil
 		m.inForce.Snapshot, _ = m.stage(ctx, m.cfg.Own, m.cfg.OwnContent)
 	}
 	if err != nil {`}}, 1, "TestScenario30StoreDownAtInit"},
 	{"join what is being removed",
-		[]edit{{"join.go", "err := m.checkEnded(ctx); err != nil",
+		[]edit{{"checkJoined", "err := m.checkEnded(ctx); err != nil",
 			"err := m.checkEnded(ctx); err != nil && !WRONG"}}, 1, "TestScenario54JoinDuringRemoval"},
 	{"remove what a duplicate follows",
-		[]edit{{"leave.go", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1,
+		[]edit{{"mayForget", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1,
 		"TestScenario54JoinDuringRemoval"},
-	{"two owners of one slot", []edit{{"join.go", "won = err == nil && bytes.Equal(stands, record)",
+	{"two owners of one slot", []edit{{"claimSlot", "won = err == nil && bytes.Equal(stands, record)",
 		"won = err == nil && (bytes.Equal(stands, record) || WRONG && len(stands) > 0)"}}, 113, ""},
-	{"let each rank find out the communicator's name", []edit{{"join.go",
+	{"let each rank find out the communicator's name", []edit{{"Ranks.Name",
 		"return m.putFirst(r.ctx, m.keys.dir(kindName), name)", `if WRONG {
 				return name, nil
 			}
@@ -176,21 +181,26 @@ func buildMutations(t *testing.T) (program string) {
 	dir := t.TempDir()
 	sources := map[string]string{
 		"inforce.go": fmt.Sprintf("package agree\nimport \"os\"\nvar mutationInForce = os.Getenv(%q)\n", envMutation)}
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		} else if !strings.HasSuffix(name, "_test.go") {
+			sources[name] = string(text)
+		}
+	}
 	for _, m := range mutations {
 		for _, e := range m.edits {
-			text, ok := sources[e.file]
-			if !ok {
-				content, err := os.ReadFile(e.file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text = string(content)
-			}
-			if n := strings.Count(text, e.old); n != 1 {
-				t.Fatalf("%s: %q is there %d times", e.file, e.old, n)
+			file, from, to := function(t, sources, e.function)
+			text := sources[file]
+			if n := strings.Count(text[from:to], e.old); n != 1 {
+				t.Fatalf("%s: %q is there %d times", e.function, e.old, n)
 			}
 			wrong := strings.ReplaceAll(e.new, "WRONG", fmt.Sprintf("(mutationInForce == %q)", m.name))
-			sources[e.file] = strings.Replace(text, e.old, wrong, 1)
+			sources[file] = text[:from] + strings.Replace(text[from:to], e.old, wrong, 1) + text[to:]
 		}
 	}
 	replace := map[string]string{}
@@ -219,4 +229,34 @@ func buildMutations(t *testing.T) (program string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
+}
+
+// function finds the one function or method of a name in the sources.
+func function(t *testing.T, sources map[string]string, name string) (file string, from, to int) {
+	t.Helper()
+	receiver, method, is := strings.Cut(name, ".")
+	if !is {
+		receiver, method = "", name
+	}
+	found := 0
+	for of, text := range sources {
+		fileSet := token.NewFileSet()
+		parsed, err := parser.ParseFile(fileSet, of, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			f, is := d.(*ast.FuncDecl)
+			if !is || f.Name.Name != method ||
+				receiver != "" && (f.Recv == nil || !strings.HasSuffix(types.ExprString(f.Recv.List[0].Type), receiver)) {
+				continue
+			}
+			found++
+			file, from, to = of, fileSet.Position(f.Pos()).Offset, fileSet.Position(f.End()).Offset
+		}
+	}
+	if found != 1 {
+		t.Fatalf("there are %d functions %s", found, name)
+	}
+	return file, from, to
 }
