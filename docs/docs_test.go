@@ -4,6 +4,7 @@ package docs
 
 import (
 	"cmp"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -154,6 +155,30 @@ func TestCommandsAreMarked(t *testing.T) {
 			withoutCode(text), -1) {
 			t.Errorf("%s: no test runs %q: put it into a block marked sh", page, line)
 		}
+	}
+}
+
+// Tests that sleep are slow, or fail under load. One that does says why beside it.
+func TestSleepsHaveReasons(t *testing.T) {
+	sleep := regexp.MustCompile(`(?m)^.*\btime\.Sleep\(.*$`)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if d.IsDir() && (d.Name() == "build" || d.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(path, ".go") ||
+			!strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "/testkit/") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, line := range sleep.FindAllString(string(text), -1) {
+			if !strings.Contains(line, " // ") {
+				t.Errorf("%s: without a reason: %s", path, strings.TrimSpace(line))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

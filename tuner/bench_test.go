@@ -43,7 +43,7 @@ func openMany(b *testing.B, file, mode string, rest time.Duration) {
 	for b.Loop() {
 		if rest > 0 {
 			b.StopTimer()
-			time.Sleep(rest)
+			time.Sleep(rest) // what a benchmark of communicators at rest asks for
 			b.StartTimer()
 		}
 		id++

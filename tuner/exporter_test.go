@@ -122,7 +122,7 @@ func TestMetrics(t *testing.T) {
 		}
 		counter.Add(call)
 		counter.Seq.Store(n + 1)
-		time.Sleep(100 * time.Microsecond)
+		time.Sleep(100 * time.Microsecond) // a GPU works
 	}
 	ask(a, nccl.CollAllReduce, 8, 7)
 	all = scrape(t, p)
@@ -248,7 +248,7 @@ func TestMetricsWhileThePolicyChanges(t *testing.T) {
 		c.info.Counter.Add(call)
 		ask(c, nccl.CollAllReduce, n%7, 1)
 		c.info.Counter.Seq.Store(n + 1)
-		time.Sleep(50 * time.Microsecond)
+		time.Sleep(50 * time.Microsecond) // a GPU works
 	}
 	calls := float64(c.info.Counter.Seq.Load())
 	is(t, scrape(t, p), calls, "nccl_tuner_calls_total")

@@ -170,7 +170,7 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	if len(p.rendezvous) > 0 {
 		t.Error("something still polls")
 	}
-	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // goroutines end by themselves
 		stacks := make([]byte, 1<<20)
 		if !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "internal/watch.") {
 			break

@@ -73,8 +73,8 @@ func TestRecord(t *testing.T) {
 			q.PipeOps, q.Costs = 1, nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
 			c.Decide(q)
 		}
-		const tick = 10 * time.Second // of the recorder
-		time.Sleep(tick + time.Second)
+		const tick = 10 * time.Second  // of the recorder
+		time.Sleep(tick + time.Second) // simulated
 		synctest.Wait()
 		calls := readRecord(t, filepath.Join(dir, "made")).Comms[0].Calls
 		got := ""
@@ -88,7 +88,7 @@ func TestRecord(t *testing.T) {
 		}
 		c.Close()
 		for range 10 {
-			time.Sleep(tick)
+			time.Sleep(tick) // simulated
 		}
 		r.End()
 		comm := readRecord(t, filepath.Join(dir, "made")).Comms[0]

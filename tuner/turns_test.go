@@ -36,7 +36,7 @@ func step(t *testing.T, c *Comm) {
 		d, _ := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1,
 			Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
 		counter.Seq.Store(n + 1)
-		time.Sleep([]time.Duration{6, 5, 7}[min(d.Channels, 2)] * time.Millisecond)
+		time.Sleep([]time.Duration{6, 5, 7}[min(d.Channels, 2)] * time.Millisecond) // simulated: the call
 	}
 }
 

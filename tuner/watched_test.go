@@ -49,7 +49,11 @@ func TestChangeDuringInit(t *testing.T) {
 		if !hooked {
 			hooked = true
 			save("2")
-			<-proposed // by the first: the change has been read
+			select {
+			case <-proposed: // by the first: the change has been read
+			case <-time.After(10 * time.Minute):
+				t.Error("not said within 10 minutes: \"proposed\"")
+			}
 		}
 		return nil, nil
 	}
@@ -60,7 +64,7 @@ func TestChangeDuringInit(t *testing.T) {
 	}
 	defer second.Close()
 	costs := nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
-	for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(time.Millisecond) { // other goroutines bring the change
 		n := counter.Seq.Load()
 		if n >= counter.Trigger.Load() {
 			if err := second.AtTrigger(agree.HashCall(4, n, 1)); err != nil {

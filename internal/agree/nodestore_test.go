@@ -26,7 +26,7 @@ func (w *world) aggregate() (end func()) {
 	var all sync.WaitGroup
 	for i := range w.nodes {
 		all.Go(func() {
-			time.Sleep(time.Duration(500 + i))
+			time.Sleep(time.Duration(500 + i)) // simulated
 			for _, r := range w.ranks {
 				if r.id/w.node != i || ctx.Err() != nil {
 					continue
@@ -38,7 +38,7 @@ func (w *world) aggregate() (end func()) {
 					NewNodeStore(r.handle, r.local).Aggregate(term, RealTime(), w.timing)
 				}()
 				for ctx.Err() == nil && !r.isCrashed() {
-					time.Sleep(997 * time.Millisecond)
+					time.Sleep(997 * time.Millisecond) // simulated
 				}
 				stop()
 				<-over
@@ -159,7 +159,7 @@ func TestAggregatorForgets(t *testing.T) {
 		a := &aggregator{node: NewNodeStore(s, l), clock: RealTime(), timing: Local, changes: map[string]*nodeChange{}}
 		for range 2 {
 			a.findProposals(t.Context(), true)
-			time.Sleep(JoinLimit + time.Second)
+			time.Sleep(JoinLimit + time.Second) // simulated
 		}
 		if c := a.changes["own.1"]; c == nil || !c.mirrored || !a.takeDecision(t.Context(), c) {
 			t.Fatalf("the node's own change: %+v", c)
@@ -204,16 +204,16 @@ func TestAggregatorOfAVanishedProposal(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { NewNodeStore(s, local.Handle("local", 1, memFaults{})).Aggregate(ctx, RealTime(), Local) })
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // simulated
 		shared.Delete(own.open(1))
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // simulated
 		before := s.Count("list")
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // simulated
 		if asked, idle := s.Count("list")-before, int(time.Minute/Local.IdlePoll); asked > 2*idle {
 			t.Errorf("%d listings in a minute, %d without a change", asked, idle)
 		}
 		shared.Put(nil, own.dir(kindDecision)+"/1.late.5.1", nil)
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // simulated
 		if len(local.Keys(own.dir(kindDecision)+"/")) != 1 {
 			t.Error("the decision is not mirrored")
 		}

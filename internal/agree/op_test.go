@@ -14,7 +14,7 @@ type slowStore struct {
 }
 
 func (s *slowStore) PutOnce(_ context.Context, _ string, value []byte) ([]byte, error) {
-	time.Sleep(s.puts[0])
+	time.Sleep(s.puts[0]) // simulated
 	s.puts = s.puts[1:]
 	return value, nil
 }

@@ -20,7 +20,7 @@ func TestPollerTellsOfProposals(t *testing.T) {
 		}
 		m, another := member("comm"), member("another")
 		p.remove(another)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // simulated
 		if n := handle.Count("list"); n > 61 {
 			t.Errorf("%d listings in an idle minute", n)
 		}
@@ -32,7 +32,7 @@ func TestPollerTellsOfProposals(t *testing.T) {
 		}
 		p.remove(m)
 		before := handle.Count("list")
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // simulated
 		if n := handle.Count("list"); n > before {
 			t.Errorf("%d listings after the last member", n-before)
 		}

@@ -121,7 +121,7 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 		Own:    r.version(own), OwnContent: []byte(own),
 		Name: r.name(),
 		Stage: func(content []byte, _ string, ranks Ranks) (Snapshot, error) {
-			time.Sleep(time.Duration(len(content)))
+			time.Sleep(time.Duration(len(content))) // simulated
 			if r.w.known != nil {
 				if err := ranks.Same(r.w.known(r.id)); err != nil {
 					return nil, err
@@ -196,7 +196,7 @@ func (r *rank) step(call int) bool {
 	}
 	r.come(call)
 	if w.pace != nil && (w.thread <= 1 || r.id%w.thread == 0) {
-		time.Sleep(w.pace(r.id, call, r.chance))
+		time.Sleep(w.pace(r.id, call, r.chance)) // simulated
 	}
 	if r.isCrashed() {
 		return false
@@ -254,7 +254,7 @@ func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
 	if !w.blind {
 		r.counter.Add(shape)
 	}
-	time.Sleep(1 + time.Duration(r.chance.IntN(100_000)))
+	time.Sleep(1 + time.Duration(r.chance.IntN(100_000))) // simulated
 	r.counter.Seq.Store(n + 1)
 	return true
 }
@@ -262,7 +262,7 @@ func (r *rank) ask(shape uint64, decided func(n uint64)) bool {
 // callAgain goes on as some do after a call has failed: no call must ever succeed.
 func (r *rank) callAgain(m *Member, n uint64, failed error) {
 	for range 5 {
-		time.Sleep(time.Duration(1 + r.chance.IntN(5_000_000_000)))
+		time.Sleep(time.Duration(1 + r.chance.IntN(5_000_000_000))) // simulated
 		if trig := r.counter.Trigger.Load(); n < trig {
 			r.w.check.violation(1, "rank %d decides call %d, which has failed before", r.id, n)
 			return

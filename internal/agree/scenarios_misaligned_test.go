@@ -103,7 +103,7 @@ func TestScenario31PhantomCalls(t *testing.T) {
 			p := usual(seed)
 			p.before = func(w *world, r *rank, call int) {
 				if r.id == 1 && call%7 == 0 {
-					time.Sleep(time.Millisecond)
+					time.Sleep(time.Millisecond) // simulated
 				}
 			}
 			p.saved(time.Second, "B")

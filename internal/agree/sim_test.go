@@ -82,7 +82,7 @@ func (w *world) run() {
 	all.Wait()
 	endAggregators()
 	// What is still under way in the network ends with the world.
-	time.Sleep(3 * time.Minute)
+	time.Sleep(3 * time.Minute) // simulated
 	w.check.end()
 }
 
@@ -150,9 +150,9 @@ func (w *world) main(ranks []*rank) {
 	// No two ranks' deadlines shall fall on one instant: their order would be the
 	// scheduler's.
 	id := ranks[0].id
-	time.Sleep(time.Duration(1 + 1009*id + 17*id*id))
+	time.Sleep(time.Duration(1 + 1009*id + 17*id*id)) // simulated
 	if w.joinAt != nil {
-		time.Sleep(w.joinAt(id))
+		time.Sleep(w.joinAt(id)) // simulated
 	}
 	var poller *Poller
 	var live []*rank

@@ -79,9 +79,9 @@ func TestSeveralWritesCountOnce(t *testing.T) {
 	simulated(t, usual, k, func(path string, told func() []time.Duration) {
 		for range 5 {
 			k.grow(t, path)
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // simulated
 		}
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond) // simulated
 		if at := told(); len(at) != 1 || at[0] > 80*time.Millisecond+2*usual.Debounce {
 			t.Errorf("reported at %v", at)
 		}
@@ -95,7 +95,7 @@ func TestWrittenAllTheTime(t *testing.T) {
 	simulated(t, cfg, k, func(path string, told func() []time.Duration) {
 		for range 500 {
 			k.grow(t, path)
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // simulated
 		}
 		if at := told(); len(at) < 9 || len(at) > 10 {
 			t.Errorf("in 5 s of writing reported at %v", at)
@@ -108,7 +108,7 @@ func TestOtherFilesDoNotMatter(t *testing.T) {
 	simulated(t, usual, k, func(path string, told func() []time.Duration) {
 		k.events <- fsnotify.Event{Name: path + "~", Op: fsnotify.Write}
 		k.events <- fsnotify.Event{Name: filepath.Join(filepath.Dir(path), "other"), Op: fsnotify.Remove}
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // simulated
 		if at := told(); len(at) > 0 {
 			t.Errorf("reported at %v", at)
 		}
@@ -126,7 +126,7 @@ func TestBusyDirectory(t *testing.T) {
 		for range cap(k.events) {
 			k.events <- fsnotify.Event{Name: filepath.Join(filepath.Dir(path), "log"), Op: fsnotify.Write}
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // simulated
 		if taken := cap(k.events) - len(k.events); taken > 22 {
 			t.Errorf("%d events are taken within a second", taken)
 		}
@@ -143,7 +143,7 @@ func TestLostEvents(t *testing.T) {
 	simulated(t, cfg, k, func(path string, told func() []time.Duration) {
 		write(t, path, "the kernel has lost this")
 		k.errors <- fsnotify.ErrEventOverflow
-		time.Sleep(time.Second / 2)
+		time.Sleep(time.Second / 2) // simulated
 		if at := told(); len(at) != 1 {
 			t.Errorf("reported at %v", at)
 		}
@@ -156,7 +156,7 @@ func TestPolledChange(t *testing.T) {
 	k := &fake{}
 	simulated(t, usual, k, func(path string, told func() []time.Duration) {
 		replace(t, path, "another machine was here")
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // simulated
 		if at := told(); len(at) != 2 || at[0] > usual.Poll+usual.Debounce || at[1]-at[0] < coarse {
 			t.Errorf("reported at %v", at)
 		}
@@ -178,7 +178,7 @@ func TestNoRoomForWatches(t *testing.T) {
 		simulated(t, cfg, &fake{fail: c.err}, func(path string, told func() []time.Duration) {
 			for _, text := range []string{"the second", "the third version"} {
 				write(t, path, text)
-				time.Sleep(10 * time.Second)
+				time.Sleep(10 * time.Second) // simulated
 			}
 			if at := told(); len(at) != 4 {
 				t.Errorf("%v: reported at %v", c.err, at)
@@ -203,10 +203,10 @@ func TestCallbackHangs(t *testing.T) {
 		w.Add(one, func() { <-release })
 		var told atomic.Int32
 		w.Add(two, func() { told.Add(1) })
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // simulated
 		before := told.Load()
 		write(t, two, "the other one")
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // simulated
 		if told.Load() == before {
 			t.Error("a file is not reported while another's callback hangs")
 		}

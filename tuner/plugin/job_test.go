@@ -52,7 +52,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		if holds() {
 			return
 		}
-		time.Sleep(each)
+		time.Sleep(each) // until other processes have done it
 	}
 	inVain(t, what, began)
 }

@@ -140,7 +140,7 @@ func BenchmarkLiveIdle(b *testing.B) {
 				_, env := policyFile(b, 1)
 				j := startJob(b, built, 8, args("ranks=8 comms=2"), append(env, "NCCL_TUNER_RELOAD="+reload))
 				before := j.cpuTime()
-				time.Sleep(10 * time.Second)
+				time.Sleep(10 * time.Second) // over which processor time is counted
 				b.ReportMetric((j.cpuTime()-before).Seconds()*1000/10/8, "cpu-ms/s/process")
 				b.ReportMetric(0, "ns/op")
 				j.end()

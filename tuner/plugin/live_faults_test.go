@@ -280,7 +280,7 @@ func remount(dir string, flags uintptr) (err error) {
 		if err != syscall.EBUSY {
 			break
 		}
-		time.Sleep(each)
+		time.Sleep(each) // until other processes have done it
 	}
 	return err
 }

@@ -132,7 +132,7 @@ func TestTrainingLearnsDisturbed(t *testing.T) {
 	for j.said("is active from call") < 40 && j.said("learned after") == 0 {
 		j.steps(1000)
 		j.ranks[2].cmd.Process.Signal(syscall.SIGSTOP)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // how long the rank stands still
 		j.ranks[2].cmd.Process.Signal(syscall.SIGCONT)
 		j.steps(1000)
 		if outside != "" {

@@ -348,7 +348,7 @@ func disturb(t *testing.T, kind string, step int, steps uint32) {
 		j.steps(100)
 		j.ranks[2].cmd.Process.Signal(syscall.SIGSTOP)
 		j.save(8)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // how long the rank stands still
 		j.ranks[2].cmd.Process.Signal(syscall.SIGCONT)
 		j.steps(300)
 		if outside != "" {

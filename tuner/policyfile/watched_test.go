@@ -25,7 +25,7 @@ func TestWatch(t *testing.T) {
 		stops = append(stops, l.Watch(s, own, telemetry.Log{}, func(v *Version) { offered[i] <- v }))
 	}
 	write(t, file, "allreduce,0,inf,rign\n")
-	time.Sleep(2 * restFor)
+	time.Sleep(2 * restFor) // so that the two edits are seen apart
 	write(t, file, rows(2))
 	var versions [2]*Version
 	for i := range offered {

@@ -130,7 +130,7 @@ func TestMetricsAreBounded(t *testing.T) {
 
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for late := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) { // another goroutine does it
 		if time.Now().After(late) {
 			t.Fatal("not within a minute: ", what)
 		}
@@ -259,7 +259,7 @@ func TestLastCall(t *testing.T) {
 		if got := last(); got != 0 {
 			t.Errorf("%v without a call", got)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // simulated
 		c.counts.hits[firstRow].Add(3)
 		want := float64(time.Now().Unix())
 		for range 2 {

@@ -116,7 +116,7 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 		if c := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, log); c == nil {
 			t.Fatal("nothing is recorded")
 		}
-		time.Sleep(firstRecord)
+		time.Sleep(firstRecord) // simulated
 		synctest.Wait()
 		if r.count("WARN TUNER/Go: a defect in the recorder: provoked") != 1 {
 			t.Errorf("the log: %v", r)

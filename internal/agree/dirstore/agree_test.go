@@ -71,7 +71,7 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 			defer m.Close()
 			now := m.Snapshot().(storetest.Text)
 			for n := range uint64(calls) {
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // real: files are shared with what is on the disk
 				if at := time.Since(begin).Truncate(time.Millisecond); at == save {
 					m.Offer(agree.VersionID{Content: agree.DigestOf([]byte("B")), Meaning: "B"}, []byte("B"))
 				}

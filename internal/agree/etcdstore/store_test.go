@@ -125,7 +125,7 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 		if value, found, err := reader.Get(t.Context(), "c/x/d/1"); string(value) != "commit" || !found || err != nil {
 			t.Fatalf("%v after the writer left: %q, %v, %v", time.Since(began), value, found, err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // the server counts down the lease in real time
 	}
 	observer, err := process(t, url).conn.client(t.Context())
 	if err != nil {

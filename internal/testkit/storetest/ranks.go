@@ -78,7 +78,7 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 	for n := uint64(0); ; n++ {
 		// The collective, which ends at the same moment on all ranks. A rank that got no
 		// processor for a while catches up: nothing else keeps it from staying behind.
-		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Millisecond)))
+		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Millisecond))) // the call
 		select {
 		case <-stop:
 			say.line("calls %d", n)

@@ -138,7 +138,7 @@ func startSlurm(t *testing.T, nodes int) (c *Cluster, err error) {
 	}
 	start("", "munged", "--foreground", "--num-threads=4", "--key-file="+dir+"/munge.key",
 		"--socket="+dir+"/munge.sock", "--pid-file="+dir+"/munge.pid", "--seed-file="+dir+"/munge.seed")
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // Slurm does it
 		if _, err := os.Stat(dir + "/munge.sock"); err == nil {
 			break
 		}
@@ -156,7 +156,7 @@ func startSlurm(t *testing.T, nodes int) (c *Cluster, err error) {
 		node := "node" + strconv.Itoa(n+1)
 		start(nodeVariable+"="+node, "slurmd", "-D", "-N", node)
 	}
-	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // Slurm does it
 		states, err := exec.Command("sinfo", "--noheader", "--Node", "--format=%T").CombinedOutput()
 		if err == nil && string(states) == strings.Repeat("idle\n", nodes) {
 			return c, nil

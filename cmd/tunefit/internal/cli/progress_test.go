@@ -59,7 +59,7 @@ func TestProgressLine(t *testing.T) {
 			want {
 			t.Errorf("%q, want %q", out.String(), want)
 		}
-		time.Sleep(showEvery)
+		time.Sleep(showEvery) // simulated: until a line may be shown again
 		p.Show(Step{Done: 1, Of: 2, Unit: "files"})
 		if !strings.HasSuffix(out.String(), "\r\x1b[K\x1b[?7l[##########----------] 1 of 2 files\x1b[?7h") {
 			t.Errorf("%q", out.String())

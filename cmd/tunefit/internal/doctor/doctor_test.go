@@ -95,11 +95,11 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 			d := testDoctor(t, tuner.EnvConfigFile+"="+policyCSV)
 			d.Limit = Limit
 			d.detect = func(func(string) string) (*topo.Machine, detect.Source, error) {
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) // a driver that is not ready
 				return nil, detect.Source{}, nil
 			}
 			stuck := examination{name: "stuck", run: func(*doctor, context.Context) []Finding {
-				time.Sleep(time.Hour)
+				time.Sleep(time.Hour) // a file system that hangs
 				return nil
 			}}
 			start := time.Now()

@@ -69,7 +69,7 @@ func mustEnd(t *testing.T, l *Launcher, rank string) {
 // await polls until something is so. The limit is for what never comes.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for start := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+	for start := time.Now(); !is(); time.Sleep(10 * time.Millisecond) { // another process does it
 		if time.Since(start) > 15*time.Minute {
 			t.Errorf("waited 15 minutes for %s: this test needs the machine's attention", what)
 			return
