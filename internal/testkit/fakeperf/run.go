@@ -37,7 +37,9 @@ type test struct {
 	halves int     // how many times there are, two a row
 }
 
-func (t *test) wait() { time.Sleep(time.Duration(t.settings.seconds * float64(time.Second))) } // the start that it plays
+func (t *test) wait() {
+	time.Sleep(time.Duration(t.settings.seconds * float64(time.Second))) // the start that it plays
+}
 
 // lead is the process of rank 0. An error is one of this program itself, not an imitated one.
 func (t *test) lead() (code int, err error) {

@@ -102,7 +102,7 @@ func FlagsOnly(_ *cobra.Command, args []string) error {
 func Args(least, most int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {
-			return Usagef("%d arguments given (needed: %s)", len(args), what)
+			return Usagef("%s given (needed: %s)", wording.Plural(len(args), "argument"), what)
 		}
 		return nil
 	}

@@ -217,7 +217,7 @@ func (x *explanation) advice() []string {
 	case model.AbstainNodes:
 		advice := []string{"measure " + where + sweep}
 		if fit.MayCarry(x.by.Engine.Model.File, fit.Key{Coll: q.Coll, Comm: q.Comm.Comm}) {
-			advice = append(advice, fmt.Sprintf("or carry rows over that gain much on the nodes that were measured: "+
+			advice = append(advice, fmt.Sprintf("carry rows over that gain much on the nodes that were measured: "+
 				"tunefit fit --csv FILE.csv --max-nodes %d", q.Comm.Nodes))
 		}
 		return advice

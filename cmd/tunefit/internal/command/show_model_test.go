@@ -2,7 +2,6 @@ package command
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,33 +83,6 @@ func TestShowModelElsewhere(t *testing.T) {
 		if strings.Contains(out, filepath.Base(model)) != used ||
 			strings.Contains(notes, "on another kind of machine; it is not used") == used {
 			t.Errorf("on %s:\n%s%s", machine, out, notes)
-		}
-	}
-}
-
-func TestShowModelBadInput(t *testing.T) {
-	dir := t.TempDir()
-	bad := filepath.Join(dir, "bad.json")
-	if err := os.WriteFile(bad,
-		[]byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		code int
-		want string
-		args []string
-	}{
-		{cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)", nil},
-		{cli.ExitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`,
-			[]string{"--model", bad}},
-		{cli.ExitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
-		{cli.ExitFailed, "is NCCL's estimates, as tunefit topo tuning --json prints them (needed: a cost model)",
-			[]string{"--model", testlib.File(t, "estimates.json", `{"nodes": {"1": {"lat": [], "bw": []}}}`)}},
-	} {
-		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs,
-			test.want) {
-			t.Errorf("%v: %s\nwant %s", test.args, errs, test.want)
 		}
 	}
 }

@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -263,5 +265,18 @@ func TestAskNodesLate(t *testing.T) {
 	a, err = AskNodes(t.Context(), "false", []string{"tunefit"}, &log, func(int) {}, time.Second)
 	if err != nil || a.Count() != 0 {
 		t.Errorf("%v: %+v", err, a)
+	}
+}
+
+func TestFindingJSON(t *testing.T) {
+	f := Finding{Check: "files", Severity: isWarning, Found: "it is old", Do: "renew it", Unknown: true, Nodes: []string{"n1"}}
+	text, err := json.Marshal(f)
+	const want = `{"check":"files","severity":"warning","found":"it is old","do":"renew it","unknown":true,"nodes":["n1"]}`
+	if err != nil || string(text) != want {
+		t.Errorf("%s, %v, want %s", text, err, want)
+	}
+	var back Finding
+	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, f) {
+		t.Errorf("%+v, %v", back, err)
 	}
 }
