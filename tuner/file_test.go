@@ -180,9 +180,11 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 			if err == nil && env(c.env...)(EnvConfigFile) != good && !comm.NeverDecides() {
 				t.Error("decides without a policy")
 			}
-			_, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, telemetry.Log{})
-			if (err != nil) != c.strict {
-				t.Errorf("strict: %v", err)
+			for _, log := range []telemetry.Log{{}, new(recorder).log()} { // NCCL may give no logger
+				comm, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, log)
+				if (err != nil) != c.strict || c.strict && (err != errUnusable || comm != nil) {
+					t.Errorf("strict: %v, %v", comm, err)
+				}
 			}
 		})
 	}

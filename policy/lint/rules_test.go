@@ -224,6 +224,34 @@ func check1(rows, rule string) []Diagnostic {
 	})
 }
 
+// What is said of a value at its bound, and next to it.
+func TestValuesAtTheirBound(t *testing.T) {
+	for _, c := range []struct{ column, value, rules string }{
+		{"pipe_ops", "-1", ""}, {"pipe_ops", "0", ""}, {"pipe_ops", "-2", Invalid},
+		{"reg_buff", "-1", ""}, {"reg_buff", "0", "no-effect-in-release reg-buff"}, {"reg_buff", "-2", Invalid},
+		{"nodes", "0", Invalid}, {"nodes", "1", ""}, {"nodes", "1073741824", ""}, {"nodes", "1073741825", Invalid},
+		{"ranks", "0", Invalid}, {"ranks", "1", "matches-nothing"}, {"ranks", "2", ""},
+		{"ranks_per_node", "0", Invalid}, {"ranks_per_node", "1", ""},
+		{"channels", "0", ""}, {"channels", "64", ""}, {"channels", "65", "channels-above-64"},
+		{"chunk_bytes", "0", Invalid}, {"chunk_bytes", "1", "chunk-below-grain no-effect-in-release"},
+		{"chunk_bytes", "511", "chunk-below-grain no-effect-in-release"}, {"chunk_bytes", "512", "no-effect-in-release"},
+		{"max_bytes", "0", ""}, {"max_bytes", "2147483646", ""}, {"max_bytes", "2147483647", "4gib-bound"},
+		{"max_bytes", "2147483648", ""}, {"max_bytes", "4294967293", ""}, {"max_bytes", "4294967294", "4gib-bound"},
+		{"max_bytes", "4294967296", "4gib-bound"}, {"max_bytes", "4294967297", ""},
+		{"max_bytes_per_rank", "2147483647", "4gib-bound"}, {"max_bytes_per_rank", "4294967297", ""},
+	} {
+		text := "collective,algorithm,protocol," + c.column + "\nallreduce,ring,simple," + c.value + "\n"
+		var found []string
+		for _, f := range Check("p.csv", []byte(text), Options{NCCL: 22304}) {
+			found = append(found, f.Rule)
+		}
+		slices.Sort(found)
+		if got := strings.Join(found, " "); got != c.rules {
+			t.Errorf("%s %s: %q, want %q", c.column, c.value, got, c.rules)
+		}
+	}
+}
+
 // Rules that need columns which most files do not have.
 func TestRulesOfOtherColumns(t *testing.T) {
 	for _, c := range []struct{ text, rule, says string }{

@@ -123,6 +123,36 @@ func TestWhatVariablesLeave(t *testing.T) {
 	}
 }
 
+// Until 2.23 a list counts if it leaves ring, tree, NVLS on one node or NVLSTree on several. Else ring and tree stay.
+func TestListsOfOldReleases(t *testing.T) {
+	for _, c := range []struct {
+		nodes   int
+		collNet bool
+		list    string
+		ring    bool // it is left, though the list does not name it
+	}{
+		{1, false, "nvls", false}, {1, false, "nvls_tree", true}, {1, false, "nvlstree", true}, {1, false, "tree", false},
+		{2, false, "nvls", true}, {2, false, "nvlstree", false}, {2, false, "nvls,nvlstree", false},
+		{2, false, "collnetdirect", true}, {2, true, "collnetdirect", false}, {2, false, "tree,nvls", false},
+		{2, false, "^ring", false}, {1, false, "^ring,tree,nvls", true}, {2, false, "^ring,tree,nvlstree", true},
+	} {
+		for version, has := range map[nccl.Version]bool{22105: c.ring, 22304: c.ring, nccl.Version(nccl.NoBackupRing): false} {
+			if version.Has(nccl.PerCollective) && strings.Contains(c.list, "_") {
+				continue // it would not start
+			}
+			v, err := VariablesFromEnv(func(name string) string { return map[string]string{"NCCL_ALGO": c.list}[name] }, version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &estimates{}
+			m.Variables, m.NCCL, m.Nodes, m.CollNet = v, version, c.nodes, c.collNet
+			if got := m.wanted(nccl.CollAllReduce, nccl.AlgoRing, nccl.ProtoSimple); got != has {
+				t.Errorf("NCCL %s on %d nodes, %s: ring is left: %v", version, c.nodes, c.list, got)
+			}
+		}
+	}
+}
+
 func TestVariablesThatNCCLRefuses(t *testing.T) {
 	for settings, want := range map[string]string{
 		"NCCL_ALGO=rign":                `NCCL_ALGO=rign: unknown word "rign" (allowed: Tree, Ring,`,

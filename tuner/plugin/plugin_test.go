@@ -224,6 +224,21 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
+// Each reason for which C lets init fail is said, where there is a logger. The scenarios try it without one, too.
+func TestRefusalsAreSaid(t *testing.T) {
+	for name, why := range map[string]string{
+		"child_calls": "WARN TUNER/Go: init fails: this process was forked from one that had loaded the tuner, which " +
+			"cannot run here; start processes before the first communicator, or by spawn or exec",
+		"no_descriptors": "WARN TUNER/Go: init fails: too few descriptors are free in this process; raise its limit of open " +
+			"files (ulimit -n)",
+		"strict": "WARN TUNER/Go: init fails: NCCL_TUNER_STRICT=1 and there is no policy that can be used",
+	} {
+		if log := scenario(t, built.scenarios, built.so, name); !slices.Contains(log, why) {
+			t.Errorf("%s: %q is not in %q", name, why, log)
+		}
+	}
+}
+
 // Without memory for its variables an init fails, and says so.
 func TestNoMemoryForEnvironment(t *testing.T) {
 	log := strings.Join(scenario(t, built.scenarios, built.so, "no_memory"), "\n")

@@ -343,6 +343,39 @@ func TestPushWarns(t *testing.T) {
 	}
 }
 
+// However often push looks, it says a thing once: what it cannot look at, whose file it cannot see, who came late, and
+// who has ended or switched.
+func TestPushSaysAThingOnce(t *testing.T) {
+	file := testlib.File(t, "p.csv", policyRow(1))
+	var out strings.Builder
+	w := newRowWaiter("", file, &out)
+	w.began = time.Now()
+	w.unseen = []error{errors.New("/live/4711: permission denied")}
+	late, ends, unclear := twoMembers(t), twoMembers(t), &Communicator{Name: "0x3", Rendezvous: "/live/3"}
+	late.Name, late.Rendezvous, late.Key, late.Policy = "0x1", "/live/1", "1", file
+	ends.Name, ends.Rendezvous, ends.Key, ends.Policy = "0x2", "/live/2", "2", file
+	unclear.Members = []member{{Life: identity.Unknown}}
+	for look := range 4 {
+		ends.Ended = look > 1
+		w.follow([]*Communicator{late, ends, unclear})
+	}
+	seen := map[string]int{}
+	for line := range strings.Lines(out.String()) {
+		seen[line]++
+	}
+	for line, times := range seen {
+		if times > 1 {
+			t.Errorf("said %d times: %s", times, line)
+		}
+	}
+	for _, want := range []string{"not looked at: /live/4711: permission denied", "this machine cannot see", "0x1 was created",
+		"0x2 was created", "job /live/2 has ended"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
 // Where a rank is stopped, nothing comes by itself: push says which process waits to be continued.
 func TestPushOfAStoppedRank(t *testing.T) {
 	c := twoMembers(t)
