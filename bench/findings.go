@@ -73,7 +73,8 @@ const (
 	noteBandwidth = "bandwidth_gbps is not used: the format does not say which bandwidth it is"
 
 	askDirect = "RCCL's direct access is ready (ncclDdaIpcCommInit): it runs calls whatever NCCL_ALGO and a tuner " +
-		"say, so what ran is not known (measure with RCCL_DDA_ENABLE=0; if this run had it, give --with RCCL_DDA_ENABLE=0)"
+		"say, so what ran is not known (measure with RCCL_DDA_ENABLE=0; if this run had it, give --with " +
+		"RCCL_DDA_ENABLE=0)"
 	askSettings = "mentioned, and NCCL's log does not confirm it: %s. Tell tunefit import what ran: %s"
 	askLog      = "import NCCL's log %s together with this file"
 	askChoice   = "--default if NCCL chose, or --algo, --proto and --channels if something else did"

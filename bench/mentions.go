@@ -38,9 +38,9 @@ func (m mention) isUsual() bool {
 	if m.name == "NCCL_TUNER_PLUGIN" {
 		return strings.EqualFold(m.value, "none")
 	}
-	i := slices.IndexFunc(options[:], func(o option) bool { return o.name == m.name })
+	usual, isOption := usualOf(m.name)
 	return m.value == "0" && (strings.HasSuffix(m.name, "_DISABLE") || strings.Contains(m.name, "_MIN_")) ||
-		i >= 0 && m.value == strconv.Itoa(options[i].usual) || m.name == "-C"
+		isOption && m.value == strconv.Itoa(usual) || m.name == "-C"
 }
 
 // mentions are those since the last table, with the program that stands there, too.

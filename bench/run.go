@@ -64,10 +64,14 @@ func (u *run) close(opts Options) {
 		u.variables = with(u.mark.setting, u.variables)
 	}
 	for name, value := range opts.With {
-		if name[0] == '-' {
-			u.settings[name] = atoi(value)
-		} else {
+		usual, isOption := usualOf(name)
+		switch {
+		case !isOption:
 			u.variables[name] = value
+		case value == "":
+			u.settings[name] = usual
+		default:
+			u.settings[name] = atoi(value)
 		}
 	}
 	if !u.inherited {

@@ -24,6 +24,7 @@ func TestOptionsOfTests(t *testing.T) {
 		{"$ ./all_reduce_perf -b 8 -R 2 -a 1 -z 0\n" + plain + row + "$ mpirun ./all_reduce_perf --blocking=1 -a2\n" + plain + row,
 			"-t 1 -g 8 -n 20 -w 5 -R=2?; -t 1 -g 8 -n 20 -w 5 -a=2? -z=1?"},
 		{"# Blocking Enabled: wait for completion and barrier after each collective\n" + row + row, "-z 1"},
+		{fmt.Sprintf(strings.Replace(head, "warmup iters: 5", "warmup iters: 0", 1), 8, 20, 1, 0) + row, "-t 1 -g 8 -n 20 -w 0"},
 		{"$ ./all_reduce_perf -R 1\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5 -R=1?; -t 1 -g 8 -n 20 -w 5"},
 		{"$ ./all_reduce_perf -g 8 -n 20\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5"},
 		{"=== CUDA graphs ===\n" + row, "options not known -G=?"},
@@ -59,10 +60,12 @@ func TestOptionsOfTests(t *testing.T) {
 
 // The caller tells what a command only mentions.
 func TestOptionsByCaller(t *testing.T) {
-	for value, want := range map[string]string{"1": "-t 1 -g 1 -n 20 -w 5 -R 1", "": "-t 1 -g 1 -n 20 -w 5"} {
-		r, err := Read(strings.NewReader("$ ./all_reduce_perf -R 1\n"+oneRun()), "x.log", Options{With: map[string]string{"-R": value}})
+	for with, want := range map[string]string{"-a=2": "-t 1 -g 1 -n 20 -w 5 -a 2", "-a=": "-t 1 -g 1 -n 20 -w 5",
+		"-a=0": "-t 1 -g 1 -n 20 -w 5 -a 0"} {
+		name, value, _ := strings.Cut(with, "=")
+		r, err := Read(strings.NewReader("$ ./all_reduce_perf -a 2\n"+oneRun()), "x.log", Options{With: map[string]string{name: value}})
 		if err != nil || len(r.Samples) == 0 || r.Samples[0].Series().Conditions.String() != want || len(r.Notes) > 0 {
-			t.Errorf("%q: %v %+v, want %s", value, err, r, want)
+			t.Errorf("%s: %v %+v, want %s", with, err, r, want)
 		}
 	}
 }

@@ -130,6 +130,15 @@ func settingsOf(line string, found *regexp.Regexp) settings {
 	return s
 }
 
+// usualOf is the value that an option has where nobody gives it.
+func usualOf(name string) (value int, isOption bool) {
+	i := slices.IndexFunc(options[:], func(o option) bool { return o.name == name })
+	if i < 0 {
+		return 0, false
+	}
+	return options[i].usual, true
+}
+
 // perProcess returns how many GPUs a process has; 0: that is not known.
 func (s settings) perProcess() int {
 	const most = 1 << 16
@@ -149,7 +158,7 @@ func RanksPerProcess(options string) int { return settingsOf(options, onCommand)
 func (s settings) String() string {
 	text := ""
 	for _, o := range options {
-		if n := s[o.name]; n > 0 && n != o.usual {
+		if n, told := s[o.name]; told && n != o.usual {
 			text += fmt.Sprintf(" %s %d", o.name, n)
 		}
 	}
@@ -178,7 +187,7 @@ const unsure = "?"
 // IsSetting reports whether a name is that of a variable that times or NCCL's choice may depend on, or of an option of
 // nccl-tests, as -R.
 func IsSetting(name string) bool {
-	isOption := slices.ContainsFunc(options[:], func(o option) bool { return o.name == name })
+	_, isOption := usualOf(name)
 	return isOption || name != "" && named.FindString(name) == name
 }
 
