@@ -48,7 +48,7 @@ func looksLikeCSV(start []byte) bool {
 // takes three times the processor time of encoding/csv.
 type csvReader struct {
 	r      *Result
-	opts   Options
+	closed func(*testRun)
 	at     [len(csvColumns)]int // place of each column in a row; -1: there is none
 	named  int                  // columns of the header
 	line   int
@@ -57,18 +57,18 @@ type csvReader struct {
 	source string // of the last row: many rows in turn have the same
 	setups map[Setup]*Setup
 	seen   map[measurement]int // how often it came without its start
-	run    *run
+	run    *testRun
 }
 
-func newCSV(r *Result, opts Options) *csvReader {
-	s := &csvReader{r: r, opts: opts, setups: map[Setup]*Setup{}, seen: map[measurement]int{},
+func newCSV(r *Result, closed func(*testRun)) *csvReader {
+	s := &csvReader{r: r, closed: closed, setups: map[Setup]*Setup{}, seen: map[measurement]int{},
 		run: newRun(r.File, 1, nil)}
 	s.run.isCSV = true
 	return s
 }
 
-func readCSV(in io.Reader, r *Result, opts Options) error {
-	s, lines := newCSV(r, opts), csvtable.NewReader(in)
+func readCSV(in io.Reader, r *Result, closed func(*testRun)) error {
+	s, lines := newCSV(r, closed), csvtable.NewReader(in)
 	lines.ReuseRecord, lines.TrimLeadingSpace = true, true
 	for isHeader := true; ; isHeader = false {
 		fields, err := lines.Read()
@@ -100,8 +100,8 @@ func readCSV(in io.Reader, r *Result, opts Options) error {
 }
 
 // readReport reads the reports of rccl-tests (-Z json): one object for each time, in a list or one after the other.
-func readReport(in *bufio.Reader, r *Result, opts Options) error {
-	s, decoder := newCSV(r, opts), json.NewDecoder(in)
+func readReport(in *bufio.Reader, r *Result, closed func(*testRun)) error {
+	s, decoder := newCSV(r, closed), json.NewDecoder(in)
 	decoder.UseNumber()
 	start, _ := in.Peek(64)
 	inList := bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("["))
@@ -146,8 +146,7 @@ func (s *csvReader) finish() error {
 
 // close hands the rows so far over.
 func (s *csvReader) close() {
-	s.run.close(s.opts)
-	s.r.add(s.run)
+	s.closed(s.run)
 	s.run.rows = s.run.rows[:0]
 }
 

@@ -6,7 +6,7 @@
 // holds the samples and, of text and JSON, the rows of one run. Package simulate makes samples up.
 //
 // Data goes one way. lines.go takes off what launchers put before a line; text.go, json.go and csv.go
-// make rows and facts of it, by the tables of columns.go and ncclog.go. A run (run.go) holds them, and
+// make rows and facts of it, by the tables of columns.go and facts.go. A run (run.go) holds them, and
 // is closed when its table ends. resolve.go and labels.go find what it measured, on what, and with what,
 // as functions of the closed run. Settings are known from NCCL's log, nccl-tests, our own sweeps and the
 // caller. All else that a text says of them is a mention (mentions.go): what NCCL's log or nccl-tests'

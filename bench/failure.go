@@ -28,8 +28,8 @@ var ends = regexp.MustCompile(
 		`_perf(?:_mpi)?: No such file or directory|` +
 		`^(?:Killed|Aborted|Terminated)\b.*|No CUDA-capable device.*|no CUDA-capable device.*`)
 
-// read takes a line that is no row, and reports whether it says that the run failed. isLog: it is NCCL's.
-func (f *failure) read(at int, line []byte, isLog bool) bool {
+// scan takes a line that is no row, and reports whether it says that the run failed. isLog: it is NCCL's.
+func (f *failure) scan(at int, line []byte, isLog bool) bool {
 	if _, text, ok := bytes.Cut(line, []byte("NCCL WARN ")); ok && f.warned == 0 {
 		f.warning, f.warned = quoted(text), at
 	}

@@ -1,13 +1,6 @@
 package bench
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
-)
+import "fmt"
 
 // Why times are rejected.
 const (
@@ -81,49 +74,6 @@ const (
 	askSetting  = "--with NAME=VALUE, as --with %s=1, or --with %s= if it was not set"
 )
 
-// ask asks once for the settings of a file that nobody tells.
-func (r *Result) ask() {
-	unknown := map[string]mention{}
-	for _, m := range r.unknown {
-		unknown[m.String()] = m
-	}
-	var names, how []string
-	chosen, apart, set, first := false, "", "", 0
-	for _, text := range slices.Sorted(maps.Keys(unknown)) {
-		m := unknown[text]
-		switch {
-		case m.name == "NCCL_DEBUG_FILE":
-			apart = m.value
-		case m.name == directAccess && m.value == "":
-			r.note(m.line, askDirect)
-			continue
-		case m.chose():
-			chosen = true
-		default:
-			set = m.name
-		}
-		if m.line > 0 && (first == 0 || m.line < first) {
-			first = m.line
-		}
-		if len(names) < mostNames {
-			names = append(names, wording.Quote(strings.TrimSuffix(text, unsure)))
-		}
-	}
-	if names == nil {
-		return
-	}
-	if apart != "" {
-		how = append(how, fmt.Sprintf(askLog, wording.Quote(apart)))
-	}
-	if chosen || apart != "" {
-		how = append(how, askChoice)
-	}
-	if set != "" {
-		how = append(how, fmt.Sprintf(askSetting, set, set))
-	}
-	r.note(first, askSettings, strings.Join(names, ", "), strings.Join(how, "; "))
-}
-
 // Note is a remark about one place of a file.
 type Note struct {
 	File string
@@ -149,23 +99,6 @@ func (all *notes) add(line int, format string, args ...any) {
 // mostNotes bounds what one broken file says.
 const mostNotes = 20
 
-// keep keeps remarks, each once, and says where it stopped keeping them.
-func (r *Result) keep(said notes) {
-	for _, n := range said {
-		if len(r.Notes) > mostNotes || slices.ContainsFunc(r.Notes, func(o Note) bool { return o.Text == n.Text }) {
-			continue
-		}
-		if len(r.Notes) == mostNotes {
-			n.Text = "more remarks are left out"
-		}
-		r.Notes = append(r.Notes, Note{r.File, n.Line, n.Text})
-	}
-}
-
-func (r *Result) note(line int, format string, args ...any) {
-	r.keep(notes{{Line: line, Text: fmt.Sprintf(format, args...)}})
-}
-
 // Rejection counts times that are not used, for one reason. A row of nccl-tests
 // holds up to two times, out-of-place and in-place.
 type Rejection struct {
@@ -180,15 +113,4 @@ func (r Rejection) First(file string) string {
 		return file
 	}
 	return fmt.Sprintf("%s:%d", file, r.Line)
-}
-
-func (r *Result) reject(line, count int, reason string) {
-	i := slices.IndexFunc(r.Rejected, func(rej Rejection) bool { return rej.Reason == reason })
-	switch {
-	case count <= 0:
-	case i >= 0:
-		r.Rejected[i].Count += count
-	default:
-		r.Rejected = append(r.Rejected, Rejection{reason, count, line})
-	}
 }

@@ -30,7 +30,7 @@ type jsonConfig struct {
 
 // readJSON reads one or more objects. A file that was cut off keeps the results
 // before the cut, as crashed runs of nccl-tests before 2.18.4 leave it.
-func readJSON(in *bufio.Reader, r *Result, opts Options) error {
+func readJSON(in *bufio.Reader, r *Result, closed func(*testRun)) error {
 	decoder := json.NewDecoder(in)
 	decoder.UseNumber()
 	for n := 0; ; n++ {
@@ -49,8 +49,7 @@ func readJSON(in *bufio.Reader, r *Result, opts Options) error {
 		if !j.sawResults && (n == 0 || err == nil) {
 			return fmt.Errorf("%s: %w", r.File, errNotSweep)
 		}
-		j.run.close(opts)
-		r.add(j.run)
+		closed(j.run)
 		if len(j.run.rows) == 0 {
 			r.note(0, noteNoResult)
 		}
@@ -63,7 +62,7 @@ func readJSON(in *bufio.Reader, r *Result, opts Options) error {
 type jsonRun struct {
 	*json.Decoder
 	r          *Result
-	run        *run
+	run        *testRun
 	results    int
 	sawResults bool
 }

@@ -56,7 +56,7 @@ func takePart[T comparable](part *T, by *Origin, told, unknown T, from Origin) b
 }
 
 // claims are what the variables of a run and the caller say. A tuner that was loaded may have chosen.
-func (u *run) claims(op operation, tuner string) []claim {
+func (u *testRun) claims(op operation, tuner string) []claim {
 	v := u.variables
 	algo, proto := v["NCCL_ALGO"], v["NCCL_PROTO"]
 	says, forces := v.saysChannels()
@@ -75,12 +75,12 @@ func (u *run) claims(op operation, tuner string) []claim {
 }
 
 // asksCell reports whether variables or the caller force a configuration that they name.
-func (u *run) asksCell(op operation) bool {
+func (u *testRun) asksCell(op operation) bool {
 	return slices.ContainsFunc(u.claims(op, ""), func(c claim) bool { return c.forcesCell && c.Config != noLabel })
 }
 
 // asks is the configuration that a run was told to use, as far as it is one.
-func (u *run) asks(op operation) nccl.Config {
+func (u *testRun) asks(op operation) nccl.Config {
 	claims := u.claims(op, "")
 	if u.mark != nil {
 		claims = append(claims, claim{Config: u.mark.asked})
@@ -93,7 +93,7 @@ func (u *run) asks(op operation) nccl.Config {
 // those asked for, as far as the communicator has them: NCCL uses fewer at small sizes, and a policy cannot change
 // that. Their number is NCCL's own where our tuner left it to NCCL, or asked for more than NCCL chose in a release that
 // only lets a tuner lower them.
-func (u *run) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found bool) {
+func (u *testRun) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found bool) {
 	c, agreed, found = u.log.ran(key, scale)
 	decided := u.log.at(key).decided
 	if decided == nil {
@@ -116,7 +116,7 @@ func (u *run) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found b
 
 // label finds what one row ran with, who chose it and who says so. It merges what is known of the row with the claims
 // of its run. After a hint (unsure) nobody knows who chose, unless they tell.
-func (u *run) label(row *row, key logKey, scale uint64, claims []claim, unsure bool) (l claim, by Selection,
+func (u *testRun) label(row *row, key logKey, scale uint64, claims []claim, unsure bool) (l claim, by Selection,
 	clash string) {
 	logged, ownChannels, agreed, found := u.ran(key, scale)
 	several := ""

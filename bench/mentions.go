@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -51,20 +50,12 @@ type mentions struct {
 }
 
 var (
-	// named are variables that times or NCCL's choice may depend on.
-	named = regexp.MustCompile(`\b(?:(?:[NR]CCL|OFI_NCCL|FI|UCX)_[A-Z][A-Z0-9_]*|CUDA_VISIBLE_DEVICES)\b`)
 	// valued is what stands between a name and its value: =, and : and value: of YAML and JSON.
 	valued = regexp.MustCompile(`^(?:=|["']?\s*:\s*|["']?\s*,\s*["']?value["']?\s*:\s*)`)
 	// byBlank are words before a name whose value follows a blank.
-	byBlank = regexp.MustCompile(`(?:env|ENV) +$`)
-	dropped = regexp.MustCompile(`(?:\bunset|\s-u) +$`)
-	lasting = regexp.MustCompile(`^\W*(?:export|declare|setenv|env|ENV)\b|^\W*[A-Za-z_]\w*=\S*\s*$|:\s`)
-	// chooses are variables that choose instead of NCCL.
-	chooses = regexp.MustCompile(`^NCCL_(?:ALGO|PROTO|M(?:IN|AX)_(?:NCHANNELS|CTAS)|TUNER_PLUGIN|DEBUG_FILE)$`)
-	// harmless are variables that change no time and no choice.
-	harmless = regexp.MustCompile(`^(?:FI_LOG_|UCX_LOG_|[NR]CCL_(?:DEBUG|TESTS_|VERSION|HOME|ROOT|DIR|PATH|LIB|` +
-		`INCLUDE|BUILD|SRC|CFLAGS|LDFLAGS|CONF|TOPO_DUMP|GRAPH_DUMP|TUNER_|PROFIL|INSPECTOR|RAS_|COMM_ID|ASYNC_ERROR|` +
-		`BLOCKING_WAIT|SET_THREAD|NVTX|REPORT|WARN|INFO|TRACE|TIMEOUT))`)
+	byBlank  = regexp.MustCompile(`(?:env|ENV) +$`)
+	dropped  = regexp.MustCompile(`(?:\bunset|\s-u) +$`)
+	lasting  = regexp.MustCompile(`^\W*(?:export|declare|setenv|env|ENV)\b|^\W*[A-Za-z_]\w*=\S*\s*$|:\s`)
 	perfName = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?(?:$|["')\s,;])`)
 	// hinting are words that name a number of channels, as 8ch, or what else may choose.
 	hinting = regexp.MustCompile(`^(?:n?ch(?:annels?)?[0-9]+|[0-9]+n?ch(?:annels?)?|collnet|sharp|mscclpp|msccl)$`)
@@ -72,9 +63,9 @@ var (
 	notWord = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// read finds the mentions in a line that is no row, no header and no line of NCCL's log. It reports whether there are
+// scan finds the mentions in a line that is no row, no header and no line of NCCL's log. It reports whether there are
 // any.
-func (ms *mentions) read(at int, line []byte) bool {
+func (ms *mentions) scan(at int, line []byte) bool {
 	before := len(ms.of)
 	if name := ms.name; name != "" {
 		_, value, told := bytes.Cut(line, []byte("value:"))
@@ -225,46 +216,6 @@ func isHint(word string) bool {
 func hintsInName(file string) []mention {
 	base := filepath.Base(file)
 	return hintsIn(strings.TrimSuffix(base, filepath.Ext(base)), 0)
-}
-
-// variables are what is known of the environment of a run, by full name: NCCL's log, the env of nccl-tests' JSON and
-// the user tell. All else that a text says of variables is a mention.
-type variables map[string]string
-
-// with returns a map and more.
-func with[M ~map[string]V, V any](m, more M) M {
-	all := maps.Clone(m)
-	if all == nil {
-		all = M{}
-	}
-	maps.Copy(all, more)
-	return all
-}
-
-func (v variables) get(name string) string { return v[name] }
-
-// changing lists the variables that change times or NCCL's choice, as on a command line, what a setting unset, and what
-// is only mentioned.
-func (v variables) changing(unknown []mention, setting variables) string {
-	found := map[string]bool{}
-	for name, value := range setting {
-		if value == "" && v[name] == "" {
-			found[name+"="] = true
-		}
-	}
-	for name, value := range ChannelBounds(v.get) {
-		found[name+"="+value] = true
-	}
-	for name, value := range v {
-		isDefault := value == "" || value == "0" && strings.HasSuffix(name, "_DISABLE")
-		if StaysWithTimes(name) && !isDefault {
-			found[name+"="+strings.ReplaceAll(value, " ", "_")] = true
-		}
-	}
-	for _, m := range unknown {
-		found[m.String()] = true
-	}
-	return strings.Join(slices.Sorted(maps.Keys(found)), " ")
 }
 
 const (

@@ -3,182 +3,15 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
-
-// Origin is where the label of a sample (its algorithm, protocol and channels)
-// comes from. A greater one is trusted more.
-type Origin int
-
-const (
-	originNone      Origin = iota // nothing says so
-	originAsked                   // nothing does for sure, and the user is asked
-	originVariables               // NCCL_ALGO and the like, of the run's own command or in its log
-	originMeasured                // NCCL's log of its choices, or RCCL's measured columns
-	originFields                  // the fields of a CSV file
-	originUser                    // Options
-	NumOrigins
-)
-
-var originNames = [NumOrigins]string{"default", "asked", "variables", "measured", "fields", "options"}
-
-func (o Origin) String() string { return originNames[o] }
-
-// Format is what a file turned out to be.
-type Format string
-
-const (
-	formatText     Format = "nccl-tests text"
-	formatJSON     Format = "nccl-tests JSON"
-	formatSweep    Format = "sweep CSV"
-	formatReport   Format = "rccl-tests report"
-	formatOptimize Format = "optimize_config CSV"
-)
-
-// isLog reports whether a program printed the file as it measured.
-func (f Format) isLog() bool { return f == formatText || f == formatJSON }
-
-// Options say what a file may leave out. The zero value knows nothing.
-type Options struct {
-	// Coll is the collective of rows that do not name theirs; nil: not known.
-	Coll *nccl.Coll
-	// Comm is the communicator, unless NCCL's log tells another one.
-	nccl.Comm
-	// Config is what ran, whatever else is said of it. Its parts are Unknown, and 0 channels, where the caller does
-	// not say; nil: all of them.
-	Config *nccl.Config
-	// Default says that NCCL chose where nothing tells what ran, whatever hints at something else.
-	Default bool
-	// With are variables of NCCL that the caller tells; of an empty value: it was not set.
-	With map[string]string
-	// LogOf returns NCCL's log of a process, as host:pid, where it is in a file of its own; nil: there is none.
-	LogOf func(process string) []byte
-}
-
-// Result is what one file holds. Everything that was read is either in Samples
-// or counted in Rejected.
-type Result struct {
-	File     string
-	Format   Format
-	Samples  []Sample
-	Rejected []Rejection // by the line of the first
-	Notes    []Note      // contradictions and doubts, by line
-	Rows     int         // of a CSV file
-	// Failed are configurations that did not run, as samples without a time. One without a size ran at none. One with
-	// a size did not run there: another configuration or an unknown one did, or the run broke off.
-	Failed []Sample
-	// NotOffered is what NCCL does not have, by its log and our library's: samples without a size, channels and a time.
-	// Runs may have measured it nevertheless, with NCCL_ALGO or NCCL_PROTO.
-	NotOffered []Sample
-	// MostChannels is what the communicator of the last run has.
-	MostChannels MostChannels
-	// Failure is what a log says of a run that did not come to its end.
-	Failure string
-	// Labels counts the samples by where the most trusted part of their
-	// algorithm, protocol and channels comes from.
-	Labels [NumOrigins]int
-	// Assumed counts the samples that are taken for NCCL's choice because nothing tells what ran.
-	Assumed int
-
-	starts     int             // runs with rows
-	unknown    []mention       // settings that are mentioned only
-	notOffered map[Sample]bool // what NotOffered has
-}
-
-// add takes what a closed run tells.
-func (r *Result) add(u *run) {
-	part := u.resolve()
-	r.MostChannels, r.Failure = part.MostChannels, cmp.Or(part.Failure, r.Failure)
-	r.keep(part.Notes)
-	for _, rej := range part.Rejected {
-		r.reject(rej.Line, rej.Count, rej.Reason)
-	}
-	if r.Failed = append(r.Failed, part.Failed...); !u.isCSV && len(part.Samples)+len(part.Rejected) > 0 {
-		r.starts++
-		for i := range part.Samples {
-			part.Samples[i].Start = r.starts
-		}
-	}
-	r.Samples = append(r.Samples, part.Samples...)
-	for _, s := range part.NotOffered {
-		if !r.notOffered[s] {
-			r.notOffered[s] = true
-			r.NotOffered = append(r.NotOffered, s)
-		}
-	}
-	for o, n := range part.Labels {
-		r.Labels[o] += n
-	}
-	r.Assumed += part.Assumed
-	r.unknown = append(r.unknown, part.unknown...)
-}
-
-// rejected counts the times that are rejected for one of the reasons.
-func (r *Result) rejected(reasons ...string) (times int) {
-	for _, rej := range r.Rejected {
-		if slices.Contains(reasons, rej.Reason) {
-			times += rej.Count
-		}
-	}
-	return times
-}
-
-// Wrong counts the times that are rejected because the run computed wrong results.
-func (r *Result) Wrong() (times int) { return r.rejected(rejectFailed, rejectFailedRun) }
-
-// NotLoaded reports whether NCCL did not load our tuner, which a run was told to use.
-func (r *Result) NotLoaded() bool { return r.rejected(rejectNotLoaded) > 0 }
-
-// mostMalformed is the share of rows that may be unreadable. With more, what is left
-// is not what was measured: a whole algorithm may be missing.
-const mostMalformed = 0.03
-
-// Doubt is an error where too many rows of a CSV file cannot be read.
-func (r *Result) Doubt() error {
-	rows := r.rejected(rejectMalformed, rejectTruncated)
-	if r.Rows == 0 || float64(rows) <= mostMalformed*float64(r.Rows) {
-		return nil
-	}
-	text := fmt.Sprintf("%s: %d of %d rows cannot be read", r.File, rows, r.Rows)
-	for _, n := range r.Notes {
-		text += "\n" + n.String()
-	}
-	return errors.New(text)
-}
-
-// NumRejected returns how many times were rejected for any reason.
-func (r *Result) NumRejected() (n int) {
-	for _, rej := range r.Rejected {
-		n += rej.Count
-	}
-	return n
-}
-
-// mostSamples is how many times of one file are kept, in some 2 GB. Tests lower it.
-var mostSamples = 4_000_000
-
-// tooMany returns an error if there are more, with the rows of a run that has not ended, and with what did not run, of
-// which a header of a few bytes may name thousands of sizes.
-func (r *Result) tooMany(rows int) error {
-	if len(r.Samples)+rows+len(r.Failed) <= mostSamples {
-		return nil
-	}
-	return fmt.Errorf("more than %d measurements in one file (needed: smaller files)", mostSamples)
-}
-
-// errNotSweep ends the message about a file that has none of the formats.
-var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a " +
-	"sweep CSV, the CSV of optimize_config.py)")
-
-// simulatedPrefix begins the source of every sample that was made up.
-const simulatedPrefix = "simulated:"
 
 // IsReport reports whether a text begins as a report of rccl-tests in JSON.
 func IsReport(start []byte) bool {
@@ -217,19 +50,23 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		start = start[len("\ufeff"):]
 	}
 	r := &Result{File: name, notOffered: map[Sample]bool{}}
+	closed := func(u *testRun) {
+		u.close(opts)
+		r.add(u.resolve())
+	}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case IsReport(trimmed):
 		r.Format = formatReport
-		err = readReport(buffered, r, opts)
+		err = readReport(buffered, r, closed)
 	case bytes.HasPrefix(trimmed, []byte("{")) && !IsWrapped(trimmed):
 		r.Format = formatJSON
-		err = readJSON(buffered, r, opts)
+		err = readJSON(buffered, r, closed)
 	case looksLikeCSV(start):
 		r.Format = formatSweep
-		err = readCSV(buffered, r, opts)
+		err = readCSV(buffered, r, closed)
 	default:
 		r.Format = formatText
-		err = readText(buffered, r, opts)
+		err = readText(buffered, r, opts.LogOf, closed)
 	}
 	if err != nil {
 		return nil, err
@@ -240,4 +77,47 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	slices.SortStableFunc(r.Rejected, func(a, b Rejection) int { return a.Line - b.Line })
 	slices.SortStableFunc(r.Notes, func(a, b Note) int { return a.Line - b.Line })
 	return r, nil
+}
+
+// ask asks once for the settings of a file that nobody tells.
+func (r *Result) ask() {
+	unknown := map[string]mention{}
+	for _, m := range r.unknown {
+		unknown[m.String()] = m
+	}
+	var names, how []string
+	chosen, apart, set, first := false, "", "", 0
+	for _, text := range slices.Sorted(maps.Keys(unknown)) {
+		m := unknown[text]
+		switch {
+		case m.name == "NCCL_DEBUG_FILE":
+			apart = m.value
+		case m.name == directAccess && m.value == "":
+			r.note(m.line, askDirect)
+			continue
+		case m.chose():
+			chosen = true
+		default:
+			set = m.name
+		}
+		if m.line > 0 && (first == 0 || m.line < first) {
+			first = m.line
+		}
+		if len(names) < mostNames {
+			names = append(names, wording.Quote(strings.TrimSuffix(text, unsure)))
+		}
+	}
+	if names == nil {
+		return
+	}
+	if apart != "" {
+		how = append(how, fmt.Sprintf(askLog, wording.Quote(apart)))
+	}
+	if chosen || apart != "" {
+		how = append(how, askChoice)
+	}
+	if set != "" {
+		how = append(how, fmt.Sprintf(askSetting, set, set))
+	}
+	r.note(first, askSettings, strings.Join(names, ", "), strings.Join(how, "; "))
 }

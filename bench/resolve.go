@@ -14,7 +14,7 @@ import (
 )
 
 // resolve finds what a closed run measured. It changes nothing: all that it finds is in what it returns.
-func (u *run) resolve() *Result {
+func (u *testRun) resolve() *Result {
 	r := &Result{File: u.file, MostChannels: u.log.most}
 	op, said := u.operation()
 	failure, brokeOff := u.failure.of(len(u.rows)), false
@@ -55,7 +55,7 @@ func (u *run) resolve() *Result {
 }
 
 // resolveRows adds the samples of the rows to what is found.
-func (u *run) resolveRows(r *Result, op operation, comm nccl.Comm, asked *request) {
+func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, asked *request) {
 	if u.devices.split {
 		r.note(u.line, noteSplit, wording.Quote(u.devices.group))
 	}
@@ -142,7 +142,7 @@ func (u *run) resolveRows(r *Result, op operation, comm nccl.Comm, asked *reques
 }
 
 // refused says why none of the rows can be used; empty: they can.
-func (u *run) refused(op operation, comm nccl.Comm) string {
+func (u *testRun) refused(op operation, comm nccl.Comm) string {
 	coll, known := collByName[string(op)]
 	missed := strings.Contains(u.variables["NCCL_TUNER_PLUGIN"], "nccl-tuner-go") && !u.known.IsOurs()
 	failed := func(r row) bool { return r.reason == rejectFailed }
@@ -166,7 +166,7 @@ func (u *run) refused(op operation, comm nccl.Comm) string {
 }
 
 // apart reports whether rows are those of several processes that ran a test each, or of one rank, which sends nothing.
-func (u *run) apart(op operation, comm nccl.Comm) string {
+func (u *testRun) apart(op operation, comm nccl.Comm) string {
 	f, known := busFactor(u.rows)
 	passes := 0
 	for i := range u.rows {
@@ -186,7 +186,7 @@ func (u *run) apart(op operation, comm nccl.Comm) string {
 
 // operation finds what the run measured, in the order of trust: the header, the
 // command, NCCL's log, what the caller says, the rows.
-func (u *run) operation() (op operation, said notes) {
+func (u *testRun) operation() (op operation, said notes) {
 	byCaller := operation("")
 	if u.opts.Coll != nil {
 		byCaller = operation(u.opts.Coll.String())
@@ -215,7 +215,7 @@ func (u *run) operation() (op operation, said notes) {
 
 // communicator finds the nodes and ranks, in the order of trust: NCCL's log, the caller, the list of devices,
 // threads x GPUs, the rows.
-func (u *run) communicator(op operation) (c nccl.Comm, said notes) {
+func (u *testRun) communicator(op operation) (c nccl.Comm, said notes) {
 	byCaller := u.opts.Comm
 	if u.named() {
 		return byCaller, nil
@@ -238,7 +238,7 @@ func (u *run) communicator(op operation) (c nccl.Comm, said notes) {
 	if !whole || u.devices.shared {
 		hosts = 0
 	}
-	noMark := mark{}
+	noMark := sweepMark{}
 	mark := cmp.Or(u.mark, &noMark)
 	c.Ranks = cmp.Or(u.comm.Ranks, byCaller.Ranks, listed, mark.Ranks)
 	c.Nodes = cmp.Or(u.comm.Nodes, byCaller.Nodes, hosts, mark.Nodes)
@@ -279,7 +279,7 @@ func (u *run) communicator(op operation) (c nccl.Comm, said notes) {
 var nvlDomain = regexp.MustCompile(`\bGB[23]00\b`)
 
 // doubtNodes notes where hosts are counted as nodes, and NCCL may count otherwise.
-func (u *run) doubtNodes() (said notes) {
+func (u *testRun) doubtNodes() (said notes) {
 	v, hosts := u.variables, len(u.devices.hosts)
 	level := v["NCCL_P2P_LEVEL"]
 	noP2P := v["NCCL_P2P_DISABLE"] == "1" || level == "LOC" || level == "0"
@@ -297,7 +297,7 @@ func (u *run) doubtNodes() (said notes) {
 }
 
 // inVain is a sample of what did not run.
-func (u *run) inVain(coll nccl.Coll, comm nccl.Comm, c nccl.Config) Sample {
+func (u *testRun) inVain(coll nccl.Coll, comm nccl.Comm, c nccl.Config) Sample {
 	return Sample{Call: nccl.Call{Coll: coll}, Comm: comm, Config: c, Selection: SelectionForced, Source: u.file,
 		Simulated: u.devices.gpus[FakePerf]}
 }
@@ -305,7 +305,7 @@ func (u *run) inVain(coll nccl.Coll, comm nccl.Comm, c nccl.Config) Sample {
 // notOffered is what NCCL does not have for a communicator, by our library's log and by NCCL's of its links.
 // NCCL_ALGO and NCCL_PROTO change what our library sees, so its log tells nothing of a run with them. The links do:
 // GPUs that meet in the host's memory have no NVLink for NCCL, and then it offers LL128 to nobody (docs/dev/NCCL.md).
-func (u *run) notOffered(comm nccl.Comm) (all []Sample) {
+func (u *testRun) notOffered(comm nccl.Comm) (all []Sample) {
 	if comm.Nodes < 1 || comm.Ranks < 2 {
 		return nil
 	}
@@ -372,7 +372,7 @@ func (a *request) unmet(size uint64, pass int) {
 }
 
 // unreached records the sizes that a run had not measured when it broke off.
-func (a *request) unreached(u *run) {
+func (a *request) unreached(u *testRun) {
 	measured, pass := map[uint64]bool{}, 1 // that it broke off in
 	for i := range u.rows {
 		if u.rows[i].Pass > pass {
@@ -389,7 +389,7 @@ func (a *request) unreached(u *run) {
 }
 
 // unknown returns the settings of a run that are mentioned only.
-func (u *run) unknown() (of []mention) {
+func (u *testRun) unknown() (of []mention) {
 	if u.mark != nil || u.complete || u.isCSV && u.tells {
 		return nil
 	}
@@ -421,7 +421,7 @@ func anyChose(unknown []mention) bool {
 }
 
 // setup is what is known at a run's end; nil: nothing.
-func (u *run) setup(unknown []mention) *Setup {
+func (u *testRun) setup(unknown []mention) *Setup {
 	s := u.known
 	s.GPU, s.Hosts = u.devices.models, u.devices.names
 	s.Tuner = cmp.Or(s.Tuner, loadedTuner(u.variables["NCCL_TUNER_PLUGIN"]))
@@ -434,6 +434,10 @@ func (u *run) setup(unknown []mention) *Setup {
 	if u.mark != nil {
 		setting = u.mark.setting
 	}
-	s.Options, s.Variables = u.settings.String(), u.variables.changing(unknown, setting)
+	var mentioned []string
+	for _, m := range unknown {
+		mentioned = append(mentioned, m.String())
+	}
+	s.Options, s.Variables = u.settings.String(), u.variables.changing(mentioned, setting)
 	return s.clean()
 }

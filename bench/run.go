@@ -6,9 +6,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// run is one run of a test program, or the rows of a CSV file. A reader fills it and closes it when its table ends.
+// testRun is one run of a test program, or the rows of a CSV file. A reader fills it and closes it when its table ends.
 // Then resolve finds what it measured, since some of what rows need may stand below them.
-type run struct {
+type testRun struct {
 	file string
 	opts Options // what the caller tells
 	heading
@@ -29,10 +29,10 @@ type run struct {
 // heading is what a run's header tells, and NCCL's log by then. It may be that of several runs.
 type heading struct {
 	line    int
-	mark    *mark  // of tunefit sweep; nil: there is none
-	program string // all_reduce_perf; empty: not said
-	header  bool   // "# nThread" was seen
-	headers int    // without a row between them
+	mark    *sweepMark // of tunefit sweep; nil: there is none
+	program string     // all_reduce_perf; empty: not said
+	header  bool       // "# nThread" was seen
+	headers int        // without a row between them
 	settings
 	devices   devices
 	comm      nccl.Comm // as NCCL's log says
@@ -44,13 +44,13 @@ type heading struct {
 }
 
 // newRun is a run of a log that begins at a line.
-func newRun(file string, line int, m *mark) *run {
-	return &run{file: file, heading: heading{line: line, mark: m, columns: plainColumns, settings: settings{}},
+func newRun(file string, line int, m *sweepMark) *testRun {
+	return &testRun{file: file, heading: heading{line: line, mark: m, columns: plainColumns, settings: settings{}},
 		log: newTuningLog()}
 }
 
 // goOn is a run below another one, under the same heading.
-func (u *run) goOn(line int) *run {
+func (u *testRun) goOn(line int) *testRun {
 	next := newRun(u.file, line, u.mark)
 	next.heading, next.inherited = u.heading, true
 	next.line, next.header, next.sizes = line, false, nil
@@ -58,7 +58,7 @@ func (u *run) goOn(line int) *run {
 }
 
 // close ends a run. It changes no more from here on.
-func (u *run) close(opts Options) {
+func (u *testRun) close(opts Options) {
 	u.opts, u.variables, u.settings = opts, with(u.variables, nil), with(u.settings, nil)
 	if u.mark != nil { // NCCL's log has the last word on it
 		u.variables = with(u.mark.setting, u.variables)
@@ -83,7 +83,7 @@ func (u *run) close(opts Options) {
 }
 
 // named reports whether each row says itself what it is of.
-func (u *run) named() bool { return u.isCSV && len(u.rows) > 0 && u.rows[0].op != "" }
+func (u *testRun) named() bool { return u.isCSV && len(u.rows) > 0 && u.rows[0].op != "" }
 
 // devices are the ranks and hosts of the list under "# Using devices". With
 // NCCL_TESTS_SPLIT there are several groups, each a communicator of its own.
@@ -152,7 +152,7 @@ func (d *devices) close(perProcess int) {
 
 // countPasses finds the cycles of nccl-tests (-N) and rccl-tests (-s), which print all rows again under one header:
 // sizes grow within a pass. Types, reductions and roots each have passes of their own.
-func (u *run) countPasses() {
+func (u *testRun) countPasses() {
 	type table struct {
 		dtype, redop string
 		root         int

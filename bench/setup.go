@@ -165,6 +165,57 @@ func (s settings) String() string {
 	return strings.TrimSpace(text)
 }
 
+// variables are what is known of the environment of a run, by full name: NCCL's log, the env of nccl-tests' JSON and
+// the user tell. All else that a text says of variables is a mention.
+type variables map[string]string
+
+// with returns a map and more.
+func with[M ~map[string]V, V any](m, more M) M {
+	all := maps.Clone(m)
+	if all == nil {
+		all = M{}
+	}
+	maps.Copy(all, more)
+	return all
+}
+
+func (v variables) get(name string) string { return v[name] }
+
+// changing lists the variables that change times or NCCL's choice, as on a command line, what a setting unset, and what
+// is only mentioned.
+func (v variables) changing(mentioned []string, setting variables) string {
+	found := map[string]bool{}
+	for name, value := range setting {
+		if value == "" && v[name] == "" {
+			found[name+"="] = true
+		}
+	}
+	for name, value := range ChannelBounds(v.get) {
+		found[name+"="+value] = true
+	}
+	for name, value := range v {
+		isDefault := value == "" || value == "0" && strings.HasSuffix(name, "_DISABLE")
+		if StaysWithTimes(name) && !isDefault {
+			found[name+"="+strings.ReplaceAll(value, " ", "_")] = true
+		}
+	}
+	for _, m := range mentioned {
+		found[m] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(found)), " ")
+}
+
+var (
+	// named are variables that times or NCCL's choice may depend on.
+	named = regexp.MustCompile(`\b(?:(?:[NR]CCL|OFI_NCCL|FI|UCX)_[A-Z][A-Z0-9_]*|CUDA_VISIBLE_DEVICES)\b`)
+	// chooses are variables that choose instead of NCCL.
+	chooses = regexp.MustCompile(`^NCCL_(?:ALGO|PROTO|M(?:IN|AX)_(?:NCHANNELS|CTAS)|TUNER_PLUGIN|DEBUG_FILE)$`)
+	// harmless are variables that change no time and no choice.
+	harmless = regexp.MustCompile(`^(?:FI_LOG_|UCX_LOG_|[NR]CCL_(?:DEBUG|TESTS_|VERSION|HOME|ROOT|DIR|PATH|LIB|` +
+		`INCLUDE|BUILD|SRC|CFLAGS|LDFLAGS|CONF|TOPO_DUMP|GRAPH_DUMP|TUNER_|PROFIL|INSPECTOR|RAS_|COMM_ID|ASYNC_ERROR|` +
+		`BLOCKING_WAIT|SET_THREAD|NVTX|REPORT|WARN|INFO|TRACE|TIMEOUT))`)
+)
+
 // SettingOf reads a setting, NAME=VALUE with blanks between; of an empty value: it is unset.
 func SettingOf(text string) map[string]string {
 	setting := map[string]string{}

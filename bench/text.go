@@ -11,15 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // textReader reads the printed output of nccl-tests: one or many runs, between lines
 // of launchers, of NCCL's log and of anything else.
 type textReader struct {
-	r    *Result
-	opts Options
+	r      *Result
+	logOf  func(process string) []byte
+	closed func(*testRun) // takes each run that has ended
 	*stream
 
 	line    int
@@ -35,7 +34,7 @@ type textReader struct {
 
 // stream is what one process prints.
 type stream struct {
-	run  *run
+	run  *testRun
 	said mentions // since the last table
 	// pending is the start of a row that NCCL's log split.
 	pending     []byte
@@ -43,8 +42,8 @@ type stream struct {
 	length      int // of the last whole row's line
 }
 
-func readText(in *bufio.Reader, r *Result, opts Options) error {
-	t := &textReader{r: r, opts: opts, hosts: hosts{}, stream: &stream{run: newRun(r.File, 1, nil)}}
+func readText(in *bufio.Reader, r *Result, logOf func(process string) []byte, closed func(*testRun)) error {
+	t := &textReader{r: r, logOf: logOf, closed: closed, hosts: hosts{}, stream: &stream{run: newRun(r.File, 1, nil)}}
 	t.streams = map[string]*stream{"": t.stream}
 	start, _ := in.Peek(64 << 10)
 	t.streamsOf(start)
@@ -67,7 +66,7 @@ func readText(in *bufio.Reader, r *Result, opts Options) error {
 	for _, label := range slices.Sorted(maps.Keys(t.streams)) {
 		t.stream = t.streams[label]
 		t.flush()
-		t.close()
+		t.closed(t.run)
 	}
 	switch same := bytes.TrimSpace(t.same); {
 	case t.sawRow || len(r.Notes) > 0:
@@ -157,8 +156,8 @@ func (t *textReader) read(line []byte, cut bool) {
 		t.flush()
 	}
 	switch {
-	case t.run.failure.read(t.line, line, false), t.header(line), t.variable(line):
-	case t.said.read(t.line, line) && len(t.run.rows) > 0:
+	case t.run.failure.scan(t.line, line, false), t.header(line), t.variable(line):
+	case t.said.scan(t.line, line) && len(t.run.rows) > 0:
 		if t.flush(); !t.run.footer { // rows under a heading of their own
 			t.goOn()
 			t.run.mentions.of = nil
@@ -185,7 +184,7 @@ func (t *textReader) log(l logLine) {
 	if isEnv {
 		t.variable(l.said)
 	}
-	t.run.failure.read(t.line, l.said, true)
+	t.run.failure.scan(t.line, l.said, true)
 	t.run.tell(l.process, l.said)
 }
 
@@ -211,15 +210,9 @@ func (t *textReader) variable(line []byte) bool {
 	return true
 }
 
-// close ends a run.
-func (t *textReader) close() {
-	t.run.close(t.opts)
-	t.r.add(t.run)
-}
-
 // goOn ends a run and begins one that goes on under the same header.
 func (t *textReader) goOn() {
-	t.close()
+	t.closed(t.run)
 	t.run = t.run.goOn(t.line)
 }
 
@@ -227,7 +220,7 @@ func (t *textReader) goOn() {
 func (t *textReader) fresh(seen bool) {
 	t.flush()
 	if before := t.run; seen || len(before.rows) > 0 || before.inherited {
-		t.close()
+		t.closed(t.run)
 		t.run = newRun(t.r.File, t.line, before.mark)
 		if before.header && len(before.rows) == 0 && before.failure.line == 0 {
 			t.run.headers = before.headers
@@ -238,7 +231,7 @@ func (t *textReader) fresh(seen bool) {
 // number takes a line that begins with a number: a row, the rest of one, or noise. If nccl-tests fails in the middle
 // of a row, it says so on the same line.
 func (t *textReader) number(line []byte, cut bool) {
-	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.failure.read(t.line, line[i+2:], false) {
+	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.failure.scan(t.line, line[i+2:], false) {
 		t.number(line[:bytes.LastIndexByte(line[:i], ' ')+1], false)
 		t.flush()
 		return
@@ -451,10 +444,10 @@ func (t *textReader) names(line []byte) bool {
 
 // join reads NCCL's log of a process of the run, where that is in a file of its own.
 func (t *textReader) join(process string) {
-	if t.opts.LogOf == nil || process == "" || process == t.run.joined { // the ranks of a process follow each other
+	if t.logOf == nil || process == "" || process == t.run.joined { // the ranks of a process follow each other
 		return
 	}
-	log := t.opts.LogOf(process)
+	log := t.logOf(process)
 	if log == nil {
 		return
 	}
@@ -464,50 +457,4 @@ func (t *textReader) join(process string) {
 			t.log(l)
 		}
 	}
-}
-
-// mark is what a log of tunefit sweep says of itself in its first line.
-type mark struct {
-	coll string // folded
-	nccl.Comm
-	verify bool
-	asked  nccl.Config // by the policy of the run; noLabel: none, or several
-	// setting has the variables that the sweep gave the run beside the site's own; of an empty value: it was unset.
-	setting variables
-}
-
-// verifyWord is what a run is for whose samples are a verification. It stands before their source, too.
-const verifyWord = "verify"
-
-var markLine = regexp.MustCompile(
-	`^tunefit sweep [a-z0-9_-]+: ([a-z]+) ([0-9]{1,7})x([0-9]{1,7}), ([a-z]+)(?: ([^ =]+))?(?: under (.+?))?\s*$`)
-
-// markOf reads such a line; nil: it is none.
-func markOf(line []byte) *mark {
-	m := markLine.FindStringSubmatch(string(line))
-	if m == nil {
-		return nil
-	}
-	nodes := atoi(m[2])
-	read := &mark{coll: fold(m[1]), Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * atoi(m[3])},
-		verify: m[4] == verifyWord, asked: noLabel, setting: SettingOf(m[6])}
-	if c, err := nccl.ParseConfig(m[5]); err == nil {
-		read.asked = c
-	}
-	return read
-}
-
-// Mark is the first line of the log of a run that tunefit sweep starts, or a script of its dry run: the name of the
-// run, what it measures, what for, the only configuration that its policy asks for, if it is one, and the setting.
-//
-//	# tunefit sweep allreduce-1n-8r-ring-ll-4ch: allreduce 1x8, measure ring/ll/4 under NCCL_NTHREADS=256
-func Mark(name string, coll nccl.Coll, comm nccl.Comm, what string, configs []nccl.Config, setting string) string {
-	line := fmt.Sprintf("# tunefit sweep %s: %s %s, %s", name, coll, comm, what)
-	if len(configs) == 1 {
-		line += " " + configs[0].Label()
-	}
-	if setting != "" {
-		line += " under " + setting
-	}
-	return line
 }
