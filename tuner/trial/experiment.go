@@ -48,7 +48,7 @@ const (
 	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
 	notWorth    = 0.005 // of a step: what ends the experiment if no more is expected of open arms,
-	littleMore  = 0.15  // or of what the leaders gain
+	littleMore  = 0.1   // or of what the leaders gain
 	bad         = 0.05  // of a step: a block that is surely so much slower than NCCL's choice is left at once
 	sure        = 4     // standard errors by which that is sure, or that a side of a comparison is slower
 	mostBlocks  = 2000
