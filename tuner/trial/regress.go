@@ -56,6 +56,7 @@ const (
 	fewBlocks     = 20    // which do not tell the noise of their run
 	farOff        = 3     // standard deviations of blocks before effects are known
 	agreeBetter   = 0.3   // the share of squares that only one block makes
+	mostOut       = 12    // blocks that trim leaves out
 	ridge         = 0.02  // of effects in trim: the square of noise over that of effects
 	fewestFree    = 3     // degrees of freedom that are believed: blocks vary about as steps say
 	saturated     = 0.85  // leverage of a block that is alone with an arm: its neighbours have the rest
@@ -181,7 +182,7 @@ func (f *fit) trim() {
 		off = append(off, math.Abs(r.residual))
 	}
 	far := farOff * 1.4826 * median(off)
-	for range len(f.rows) / 6 {
+	for range min(len(f.rows)/6, mostOut) {
 		normal, told, squares := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), 0.0
 		blocks := make([]float64, n) // of each arm that agree
 		for i := range n {
