@@ -154,7 +154,7 @@ func (s repeated) within() float64 {
 
 // unseen adds what another start might have drawn.
 func unseen(l *stats.Location) {
-	*l = stats.Sum(*l, stats.Location{Variance: stats.Unseen * stats.Unseen, DF: math.Inf(1)})
+	*l = stats.Sum(*l, stats.Location{Variance: stats.QuietNoise * stats.QuietNoise, DF: math.Inf(1)})
 }
 
 // medianChi2 is the median of a chi-squared variable over its degrees of freedom (Wilson and Hilferty, 1931).

@@ -8,9 +8,8 @@ type Nested struct {
 	Between, Within float64 // variances: of what starts draw, and of the values of a start
 }
 
-// Unseen is what starts of a quiet machine are taken to differ by where only one has measured, as a standard deviation
-// of ln(us).
-const Unseen = 0.01
+// QuietNoise is what repetitions, and starts, of a quiet machine usually differ by, as a standard deviation of ln(us).
+const QuietNoise = 0.01
 
 // medianVariance: the median of three to five values varies more than their mean by about this factor (1.57 for many).
 // Inside a start the median is taken, since one call in a hundred takes much longer.

@@ -43,10 +43,9 @@ type Group struct {
 	// nobody knows what NCCL chose.
 	Default []Point
 	// Noise is the standard deviation of ln(us) between single times.
-	Noise float64
-	// within is the variance between repetitions of a start, between is that of what starts draw.
-	within, between float64
-	starts          int // of nccl-tests
+	Noise  float64
+	parts  stats.Nested // of the noise
+	starts int          // of nccl-tests
 	// verifiedIn is the last start that verified, -1: none; see Point.Since.
 	verifiedIn int
 	verifying  map[int]bool // starts that verified
@@ -86,7 +85,7 @@ func (g *Group) OnlyDefault() string {
 
 const (
 	// assumedNoise is what repetitions usually differ by on a quiet machine.
-	assumedNoise = 0.01
+	assumedNoise = stats.QuietNoise
 	// leastNoise keeps a machine that repeats perfectly from being believed.
 	leastNoise = 0.004
 	// fewPairs of repetitions say less about noise than experience does.
@@ -182,11 +181,9 @@ func (g *Group) winners() (fastest []Point) {
 // probableNoiseMax bounds the noise that repetitions are believed to have, in ln(us).
 const probableNoiseMax = 0.5
 
-// noiseOf is the standard deviation of ln(us) behind differences of two. These have
-// sqrt(2) of one value's deviation, and the median of their absolute value is 0.6745
-// of that.
+// noiseOf is the standard deviation of ln(us) behind differences of two, which have sqrt(2) of it.
 func noiseOf(differences []float64) float64 {
-	return min(max(stats.Median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
+	return min(max(stats.Sigma(differences)/math.Sqrt2, leastNoise), probableNoiseMax)
 }
 
 func log2(bytes uint64) float64 { return math.Log2(float64(bytes)) }

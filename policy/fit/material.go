@@ -15,9 +15,6 @@ const (
 	// leastPrior is what gains of a cluster are taken to spread by at least. Where all gains that are seen may be
 	// noise, none is believed, but repetitions may still prove one.
 	leastPrior = 0.005
-	// medianVariance: the median of three to five values varies more than their mean by about this factor (1.57 for
-	// many). Inside a start the median is taken, since one call in a hundred takes much longer.
-	medianVariance = 1.3
 	// harmful is the ratio of times from which a choice is called slower than the default.
 	harmful = 1.01
 	// mostLost is how much longer than the model's choice a row may take at any one size. Without this tolerance a

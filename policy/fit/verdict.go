@@ -32,19 +32,10 @@ func (s *series) byStart(level map[int]float64) (middles []float64, counts []int
 		for ; j < len(s.times) && s.times[j].start == s.times[i].start; j++ {
 			of = append(of, s.times[j].ln-level[s.times[j].start])
 		}
-		middles, counts = append(middles, middleOf(of)), append(counts, j-i)
+		middles, counts = append(middles, stats.Middle(of)), append(counts, j-i)
 		i = j
 	}
 	return middles, counts
-}
-
-// middleOf is the median, which one disturbed call in several does not change. Of two values nothing tells which one is
-// disturbed.
-func middleOf(v []float64) float64 {
-	if len(v) > 2 {
-		return stats.Median(v)
-	}
-	return stats.Mean(v)
 }
 
 // levels returns how much slower whole starts were than others, in ln(us). That is told by what several starts have
@@ -106,53 +97,47 @@ func (g *Group) measure(all []series) {
 		s := &all[i]
 		middles, counts := s.byStart(level)
 		s.Reps, s.Starts, s.Since = len(s.times), len(middles), s.times[0].start
-		if s.Micros = math.Exp(middleOf(middles)); s.Reps == 1 && level[s.Since] == 0 {
+		if s.Micros = math.Exp(stats.Middle(middles)); s.Reps == 1 && level[s.Since] == 0 {
 			s.Micros = s.single
 		}
 		from := 0
 		for k, n := range counts {
+			var of []float64
 			for _, t := range s.times[from : from+n] {
-				if n > 1 {
-					inner = append(inner, deviation(t.ln-level[t.start]-middles[k], n))
-				}
+				of = append(of, t.ln-level[t.start])
 			}
+			inner = append(inner, stats.Deviations(of, middles[k])...)
 			from += n
 		}
-		if n := len(middles); n > 1 {
-			middle := stats.Median(middles)
-			for k, m := range middles {
-				outer, repeated = append(outer, deviation(m-middle, n)), append(repeated, float64(counts[k]))
+		if len(middles) > 1 {
+			outer = append(outer, stats.Deviations(middles, stats.Median(middles))...)
+			for _, n := range counts {
+				repeated = append(repeated, float64(n))
 			}
 		}
 	}
-	g.within, g.between = 0, square(assumedNoise)
+	g.parts = stats.Nested{Between: square(assumedNoise)}
 	seen := 0.0
 	if len(inner) >= 2*fewPairs {
-		g.within = min(square(stats.Median(inner)/normalMedian), square(probableNoiseMax))
-		seen = g.within
+		g.parts.Within = min(square(stats.Sigma(inner)), square(probableNoiseMax))
+		seen = g.parts.Within
 	}
 	if len(outer) >= 2*fewPairs {
-		both := min(square(stats.Median(outer)/normalMedian), square(probableNoiseMax))
-		g.between = max(0, both-g.within/stats.Mean(repeated))
-		seen = g.within + g.between
+		both := min(square(stats.Sigma(outer)), square(probableNoiseMax))
+		g.parts.Between = max(0, both-g.parts.Within/stats.Mean(repeated))
+		seen = g.parts.Within + g.parts.Between
 	}
 	if g.Noise, g.NoisePairs = assumedNoise, (len(inner)+len(outer))/2; seen > 0 {
 		g.Noise = max(math.Sqrt(seen), leastNoise)
 	}
 }
 
-// deviation is that of one of n values from their middle, corrected for its being in the middle.
-func deviation(off float64, n int) float64 { return math.Abs(off) * math.Sqrt(float64(n)/float64(n-1)) }
-
-// normalMedian is the median of a normal variable's absolute value.
-const normalMedian = 0.6745
-
 func square(x float64) float64 { return x * x }
 
 // variance is that of a point's ln(us). A start draws something for each configuration at each size, as the way that
 // its connections take; repetitions in the start do not average that out.
 func (g *Group) variance(c Point) float64 {
-	return g.between/float64(max(1, c.Starts)) + medianVariance*g.within/float64(max(1, c.Reps))
+	return g.parts.OfMean(float64(max(1, c.Starts)), float64(max(1, c.Reps)))
 }
 
 // verdict is what repeated times decide at one size.

@@ -181,7 +181,7 @@ func (f *fit) trim() {
 	for _, r := range f.rows {
 		off = append(off, math.Abs(r.residual))
 	}
-	far := farOff * 1.4826 * median(off)
+	far := farOff * stats.Sigma(off)
 	for range min(len(f.rows)/6, mostOut) {
 		normal, told, squares := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), 0.0
 		blocks := make([]float64, n) // of each arm that agree
@@ -264,14 +264,14 @@ func (f *fit) noise(runs int) []float64 {
 			off[r.run], all = append(off[r.run], one), append(all, one)
 		}
 	}
-	const normal = 1.4826 // standard deviations in the median of absolute deviations
-	noise, ofAll := make([]float64, runs), median(all)
+	noise := make([]float64, runs)
 	for i, of := range off {
-		noise[i] = normal * median(of)
-		if len(of) < fewBlocks {
-			noise[i] = max(noise[i], normal*ofAll)
+		if noise[i] = math.Sqrt(leastVariance); len(of) > 0 {
+			noise[i] = max(noise[i], stats.Sigma(of))
 		}
-		noise[i] = max(noise[i], math.Sqrt(leastVariance))
+		if len(of) < fewBlocks && len(all) > 0 {
+			noise[i] = max(noise[i], stats.Sigma(all))
+		}
 	}
 	return noise
 }
@@ -351,10 +351,10 @@ func (f *fit) contrast(times []float64) (c contrast) {
 	return c
 }
 
+// median is 0 without values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	v := slices.Sorted(slices.Values(values))
-	return (v[len(v)/2] + v[(len(v)-1)/2]) / 2
+	return stats.Median(values)
 }
