@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -119,8 +120,8 @@ func (t *Table) remark(p *pool, opts Options) {
 	case few == 2:
 		t.note("2 runs on a side say little about how much runs differ (measure 3 or more)")
 	case few == 1 && t.unknown < t.Sizes:
-		t.note("1 run on a side: what differs from one start to the next counts as a change (measure several, " +
-			"in turns)")
+		t.note("1 run on a side: another one is taken to differ by %.0f %% (measure several, in turns)",
+			100*stats.QuietNoise)
 	}
 	switch {
 	case unpaired && opts.Alternating:

@@ -16,6 +16,8 @@ type world struct {
 	sizes   int
 	reps    [2]int                                  // of each side
 	inRun   bool                                    // the repetitions are of one run
+	passes  int                                     // of each repetition; 0: 1
+	drawn   float64                                 // standard deviation of what a run draws for each size
 	change  func(size int) float64                  // ln(after/before)
 	noise   func(size int) float64                  // standard deviation of ln(us)
 	shift   float64                                 // standard deviation of what shifts a run as a whole
@@ -43,10 +45,15 @@ func (w world) sample(rng *rand.Rand) *Table {
 	}
 	var sides [2][]bench.Sample
 	for side := range sides {
+		draws := make([]float64, w.sizes)
 		for rep := range w.reps[side] {
 			run := w.shift*rng.NormFloat64() + w.drift*float64(rep)
-			for size := range w.sizes {
-				ln := math.Log(20) + 0.3*float64(size) + run + draw(rng, w.noise(size)*w.loudness(side))
+			for k := range w.sizes * max(1, w.passes) {
+				size := k % w.sizes
+				if w.drawn > 0 && k < w.sizes && (rep == 0 || !w.inRun) {
+					draws[size] = w.drawn * rng.NormFloat64()
+				}
+				ln := draws[size] + math.Log(20) + 0.3*float64(size) + run + draw(rng, w.noise(size)*w.loudness(side))
 				if side == 1 {
 					ln += w.change(size)
 					if rep == 1 && w.disturbed != nil {
@@ -186,7 +193,13 @@ func TestNothingChanged(t *testing.T) {
 		"louder after": {world{noise: same(percents), louder: 5}, []int{1, 20},
 			[][2]int{{3, 3}, {6, 3}, {3, 6}, {20, 8}}},
 		"in one run": {world{noise: same(percents), inRun: true}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
-		"none":       {world{noise: same(0)}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
+		"in one run, which draws 1 %": {world{noise: same(percents), inRun: true, drawn: percents}, []int{1, 11},
+			[][2]int{{3, 3}, {5, 5}}},
+		"passes, runs draw 1 %": {world{noise: same(percents), passes: 5, drawn: percents}, []int{1, 11},
+			[][2]int{{2, 2}, {3, 3}, {5, 5}}},
+		"passes, shifted runs": {world{noise: same(percents), passes: 5, shift: percents}, []int{3, 11},
+			[][2]int{{2, 2}, {3, 3}}},
+		"none": {world{noise: same(0)}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
