@@ -103,7 +103,7 @@ func TestProofUnderNoise(t *testing.T) {
 		{"passes, five sizes", 5, func(*Sweep) {}, false},
 		{"one pass a start", 11, func(s *Sweep) { s.Single = "it has no -N" }, false},
 		{"RCCL", 11, func(s *Sweep) {
-			s.journal.of(s.Keys[0]).runs = []*Run{{found: &bench.Result{Samples: []bench.Sample{
+			s.journal.of(subjectKey{Key: s.Keys[0]}).runs = []*Run{{found: &bench.Result{Samples: []bench.Sample{
 				{Setup: &bench.Setup{NCCL: "RCCL 2.27.7"}}}}}}
 		}, false},
 	} {
@@ -117,7 +117,7 @@ func TestProofUnderNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.mode(s)
-		batch := s.proofBatch(0, o.Keys[:1], 15)
+		batch := s.proofBatch(0, o.Keys[:1], 15, "")
 		s.Close()
 		where := o.Sizes[c.sizes/2]
 		for _, d := range disturbances {
