@@ -18,6 +18,100 @@ import (
 // trigger. call is HashCall of call n. AtTrigger returns the snapshot to decide by from this call on, or nil
 // if the snapshot stays. It never touches the store, and waits only at the barrier, for the decision.
 func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
+	at := reached{n, call, m.cfg.Counter.Hash(), m.cfg.Poller.ticks.Add(1), m.cfg.Thread(), m.cfg.Clock.Now()}
+	// Each of these takes the mutex and gives it back, so that none calls another member with it.
+	if before, arrives := m.vote(at); arrives {
+		m.represent(before, at)
+	}
+	return m.obey(n)
+}
+
+// reached is a call that has reached the trigger.
+type reached struct {
+	n      uint64        // its number
+	call   uint64        // its HashCall
+	before uint64        // Counter.Hash of the calls before it
+	tick   uint64        // the value of Poller.ticks
+	thread int           // that makes the call
+	now    time.Duration // the time
+}
+
+// vote takes the step of the change that a call brings. It returns the change before, and whether this rank has arrived.
+func (m *Member) vote(at reached) (before change, arrives bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before = m.change
+	if m.failed != nil || before.state != armed && before.state != promised {
+		return before, false
+	}
+	m.change = before.vote(at, m.cfg.Uniform)
+	switch {
+	case m.change.state == withdrawn:
+		m.withdraw(m.change.why)
+	case m.change.state == promised && before.state == armed:
+		m.cfg.Counter.Trigger.Store(m.change.Switch)
+		m.wakeUp()
+	}
+	return before, m.change.state == arrived
+}
+
+// vote returns what a change becomes by a call: a function of both, which tests and readers can follow without a clock
+// and a store. At c the rank promises to stop at its trigger from S on; if c has passed,
+// it makes sure that it never puts an ack.
+//
+// At the barrier it arrives. That is the first call after S that differs from the call before it. A rank that has made
+// one call more or less than the others arrives at another call, or after other calls, and so is noticed. If all calls
+// are alike, nothing would show it, and the rank withdraws.
+func (c change) vote(at reached, uniform bool) change {
+	switch {
+	case c.state == armed && at.n > c.Check:
+		c.state, c.why = withdrawn, Late
+	case c.state == armed && at.n == c.Check:
+		c.state, c.hash = promised, at.before
+	case c.state == promised && at.n > c.Switch && (at.call != c.lastPassed.call || uniform):
+		c.state = arrived
+		c.arrival = arrival{at: at.n, hash: arrivalHash(c.Tag, at.n, at.before, at.call), since: at.now}
+	case c.state == promised && at.n >= c.Switch+barrierWithin:
+		c.state, c.why = withdrawn, Alike
+	case c.state == promised && at.n >= c.Switch:
+		c.lastPassed = lastPassed{at.n + 1, at.call, at.tick, at.thread}
+	}
+	return c
+}
+
+// barrierWithin is how many calls after S may be the barrier. The main thread enters Go at
+// each of them.
+const barrierWithin = 256
+
+// represent makes the siblings arrive that have come to the same call on this thread. NCCL asks the ranks of a thread one
+// after the other, so they cannot all wait there. Each has promised to stop at its trigger. Two ranks of a process may
+// represent each other, so no mutex is held beside another.
+func (m *Member) represent(before change, at reached) {
+	own := before.vote(at, m.cfg.Uniform).arrival
+	slots := []int{m.slot}
+	var represented []*Member
+	for _, s := range m.cfg.Poller.siblings(m) {
+		if s.arriveByProxy(before, at, own) {
+			represented = append(represented, s)
+			slots = append(slots, s.slot)
+		}
+	}
+	key := m.keys.arrival(before.k, own.hash, slots...)
+	for _, s := range append(represented, m) {
+		s.mu.Lock()
+		if s.change.state == arrived && s.change.k == before.k {
+			s.change.arrival.key = key
+			if s == m {
+				s.change.arrival.represented = represented
+			}
+			s.wakeUp()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// obey waits for the decision if this rank has arrived, and switches at the call that a commit names.
+func (m *Member) obey(n uint64) (next Snapshot, err error) {
 	logs := false
 	defer func() {
 		if err != nil || logs {
@@ -26,21 +120,12 @@ func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.failed != nil {
-		return nil, m.failed
-	}
-	if m.change.state == armed && n >= m.change.Check {
-		m.checkpoint(n)
-	}
-	if m.change.state == promised && n >= m.change.Switch && m.isBarrier(n, call) {
-		m.arrive(n, call)
-	}
-	if m.change.state == arrived && n >= m.change.arrival.at {
+	if m.change.state == arrived && n >= m.change.arrival.at && m.failed == nil {
 		m.await()
 		logs = true
-		if m.failed != nil {
-			return nil, m.failed
-		}
+	}
+	if m.failed != nil {
+		return nil, m.failed
 	}
 	switch {
 	case m.change.state == committed && n > m.change.arrival.at:
@@ -60,18 +145,6 @@ func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 		return m.inForce.Snapshot, nil
 	}
 	return nil, nil
-}
-
-// checkpoint makes the promise at call c: the main thread stops at its trigger from call S on.
-// If call c has passed, it makes sure that this rank never puts an ack.
-func (m *Member) checkpoint(n uint64) {
-	if n > m.change.Check {
-		m.withdraw(Late)
-		return
-	}
-	m.cfg.Counter.Trigger.Store(m.change.Switch)
-	m.change.state, m.change.hash = promised, m.cfg.Counter.Hash()
-	m.wakeUp()
 }
 
 // stepPromised puts the ack of this rank's promise, and polls for a decision. An ack binds nobody. From the acks the
@@ -110,57 +183,6 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 	return wait
 }
 
-// barrierWithin is how many calls after S may be the barrier. The main thread enters Go at
-// each of them.
-const barrierWithin = 256
-
-// isBarrier reports whether call n is the barrier: the first call after S that differs from the call before it.
-// A rank that has made one call more or less than the others arrives at another call, or after other calls, and
-// so is noticed. If all calls are alike, nothing would show it, and the rank withdraws.
-func (m *Member) isBarrier(n, call uint64) bool {
-	if n > m.change.Switch && (call != m.change.lastPassed.call || m.cfg.Uniform) {
-		return true
-	}
-	if n-m.change.Switch >= barrierWithin {
-		m.withdraw(Alike)
-		return false
-	}
-	m.change.lastPassed = lastPassed{n + 1, call, m.cfg.Poller.ticks.Add(1), m.cfg.Thread()}
-	return false
-}
-
-// arrive makes this rank arrive at call n, together with the siblings on this thread that have come to the same
-// call. NCCL asks the ranks of a thread one after the other, so they cannot all wait there. Each has promised to
-// stop at its trigger.
-func (m *Member) arrive(n, call uint64) {
-	before, thread := m.cfg.Counter.Hash(), m.cfg.Thread()
-	at := arrival{at: n, hash: arrivalHash(m.change.Tag, n, before, call), since: m.cfg.Clock.Now()}
-	c := m.change
-	m.change.state, m.change.arrival = arrived, at
-	m.mu.Unlock() // two ranks of a process may represent each other
-	slots := []int{m.slot}
-	var represented []*Member
-	for _, s := range m.cfg.Poller.siblings(m) {
-		if s.arriveByProxy(c, before, thread, at) {
-			represented = append(represented, s)
-			slots = append(slots, s.slot)
-		}
-	}
-	key := m.keys.arrival(c.k, at.hash, slots...)
-	for _, s := range represented {
-		s.mu.Lock()
-		if s.change.state == arrived && s.change.k == c.k {
-			s.change.arrival.key = key
-			s.wakeUp()
-		}
-		s.mu.Unlock()
-	}
-	m.mu.Lock()
-	if m.change.state == arrived && m.change.k == c.k {
-		m.change.arrival.key, m.change.arrival.represented = key, represented
-	}
-}
-
 // arrivalHash is equal for ranks that arrive for the same proposal at the same call n, after the same calls.
 // before is Counter.Hash at call n.
 func arrivalHash(tag string, n, before, call uint64) uint64 {
@@ -179,13 +201,13 @@ func arrivalHash(tag string, n, before, call uint64) uint64 {
 // rank makes, has the same count. NCCL asks about a group of calls for one rank after the other. So this rank is not
 // behind if it has made a call since the sibling's last one, which the ticks tell. Its next call may still be an
 // extra one: that is harmless, because the collectives before it are those of the others.
-func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival) bool {
+func (m *Member) arriveByProxy(of change, call reached, at arrival) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c, counter := &m.change, m.cfg.Counter
 	if c.state != promised || c.k != of.k || c.Tag != of.Tag ||
-		c.lastPassed.next > at.at || c.lastPassed.tick < of.lastPassed.tick || c.lastPassed.thread != thread ||
-		counter.Seq.Load() != at.at || counter.Hash() != before {
+		c.lastPassed.next > at.at || c.lastPassed.tick < of.lastPassed.tick || c.lastPassed.thread != call.thread ||
+		counter.Seq.Load() != at.at || counter.Hash() != call.before {
 		return false
 	}
 	at.byProxy, at.attempted = true, true
