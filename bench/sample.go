@@ -47,7 +47,8 @@ func (s *Sample) File() string {
 	return s.Source
 }
 
-// Series is what is measured alike. Times of different series are no repetitions of one another.
+// A Series names samples that differ in size and configuration only. Times of different series are no repetitions of one
+// another.
 type Series struct {
 	Coll nccl.Coll `json:"collective"`
 	nccl.Comm
@@ -57,7 +58,7 @@ type Series struct {
 	Conditions `json:"-"`
 }
 
-// Series is what the sample is of.
+// Series is the one that the sample belongs to.
 func (s *Sample) Series() Series {
 	all := Series{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
 	if s.Setup != nil {
@@ -118,7 +119,7 @@ func (c Conditions) String() string {
 // Compare orders them by what is printed.
 func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o.String()) }
 
-// Named reports whether a name means the conditions.
+// Named reports whether a name stands for the conditions: their text, graph or eager. The empty name stands for all.
 func (c Conditions) Named(name string) bool {
 	return name == "" || name == c.String() || name == "graph" && c.Graphs() || name == "eager" && !c.Graphs()
 }

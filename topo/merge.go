@@ -1,5 +1,8 @@
 package topo
 
+// How NCCL puts a topology together from what each rank of a host sees: its own GPU, all NICs, and what they hang off.
+// Detection does the same (topo/detect), and so does Only for a communicator of some of the GPUs.
+
 import (
 	"fmt"
 	"slices"
@@ -7,8 +10,8 @@ import (
 	"strings"
 )
 
-// Keep drops the PCI devices, CPUs and NICs below an element that hold nothing to keep. It reports whether the element
-// is to be kept.
+// Keep removes the PCI devices, CPUs and NICs below an element in which keep is true of nothing. It reports whether it
+// is true of something there.
 func (e *Element) Keep(keep func(*Element) bool) bool {
 	if keep(e) {
 		return true

@@ -1,5 +1,5 @@
-// Package trial finds out in a running job whether one version of the policy makes its
-// steps shorter than another, and which of many things to try do.
+// Package trial measures in a running job whether one version of the policy makes its
+// steps shorter than another, and finds among many candidates those that do.
 //
 // An experiment divides time into blocks. In each block the whole job runs one arm of each of several factors, drawn by
 // a hash of the factor and the block. A robust regression fits the arms' effects to the times of blocks.

@@ -310,8 +310,8 @@ func (f *fit) finish() {
 type contrast struct{ by, err, least, most float64 }
 
 // contrast finds a sum of effects that are taken so many times. Its variance is that of the weights, or that of a
-// jackknife over the blocks (J. MacKinnon and H. White, 1985), whichever is larger. A block that hangs together with
-// the one before counts with it (W. Newey and K. West, 1987).
+// jackknife over the blocks (J. MacKinnon and H. White, 1985), whichever is larger. The jackknife adds the covariance of
+// adjacent blocks (W. Newey and K. West, 1987).
 func (f *fit) contrast(times []float64) (c contrast) {
 	if f.effects == nil { // nothing is known
 		if c.err = widest * floats.Norm(times, 2); c.err > 0 {
@@ -334,7 +334,7 @@ func (f *fit) contrast(times []float64) (c contrast) {
 			alone := influence * mat.Dot(r.x, f.effects) / r.leverage
 			c.least, c.most = min(c.least, c.by-alone), max(c.most, c.by-alone)
 		}
-		// A block that tells most of what is expected of it cannot show that it is off. It may be as any block is.
+		// High leverage hides the residual: the fit follows such a block. Its residual may be as large as others' are.
 		unseen := math.Max(0, 2*r.leverage-1)
 		size := f.tail
 		if r.alone {

@@ -1,5 +1,7 @@
 package report
 
+// What was not measured, and what to do about it: the page's list of gaps and its next steps.
+
 import (
 	"fmt"
 	"slices"
@@ -16,17 +18,17 @@ type GapKind int8
 // In the order of what helps most.
 const (
 	DefaultMissing GapKind = iota
-	DefaultGaps
-	NothingElse
-	Restless
-	Contradictory
-	Varying
-	Edge
-	Aliases
+	DefaultGaps            // the default was measured at some sizes only
+	NothingElse            // only the default was measured
+	Restless               // repetitions differ much
+	Contradictory          // two logs differ much
+	Varying                // times of several logs differ at some sizes
+	Edge                   // the fastest number of channels is the largest or the smallest that was tried
+	Aliases                // several names, equal times
 	OneConfig
 	OneSize
-	NotOffered
-	NotMeasured
+	NotOffered  // NCCL_ALGO and NCCL_PROTO get it, and a tuner does not
+	NotMeasured // all that no log has
 )
 
 // advice is what to do about each kind of gap. Nothing can be done about NotMeasured.
@@ -52,11 +54,11 @@ type Gap struct {
 }
 
 // String is the gap in one line.
-func (f Gap) String() string {
-	if f.Group == "" {
-		return f.Text
+func (g Gap) String() string {
+	if g.Group == "" {
+		return g.Text
 	}
-	return f.Group + ": " + f.Text
+	return g.Group + ": " + g.Text
 }
 
 // Gaps lists what a model does not know, group by group.
@@ -141,14 +143,14 @@ func cellNames(cells []nccl.Cell) string {
 // NextStep is something to do next.
 type NextStep struct {
 	Do    string   `json:"do"`
-	Where string   `json:"where"`                // a few groups, or how many
-	All   []string `json:"everywhere,omitempty"` // every group, where Where names but a few
+	Where string   `json:"where"`                // the groups, or a few of them and how many more
+	All   []string `json:"everywhere,omitempty"` // every group, if Where names only some
 }
 
 // fewGroups are named in a line.
 const fewGroups = 3
 
-// steps are to use what there is, then Steps.
+// steps says what to do next: how to use the result, then how to close its gaps.
 func steps(in Input, gaps []Gap) []NextStep {
 	var all []NextStep
 	switch {
@@ -165,12 +167,12 @@ func steps(in Input, gaps []Gap) []NextStep {
 	return append(all, Steps(gaps)...)
 }
 
-// Steps are to close gaps, those first that help most.
+// Steps says how to close gaps, in the order of what helps most.
 func Steps(gaps []Gap) (all []NextStep) {
 	byKind := [len(advice)][]string{}
-	for _, f := range gaps {
-		if f.Group != "" && !slices.Contains(byKind[f.Kind], f.Group) {
-			byKind[f.Kind] = append(byKind[f.Kind], f.Group)
+	for _, g := range gaps {
+		if g.Group != "" && !slices.Contains(byKind[g.Kind], g.Group) {
+			byKind[g.Kind] = append(byKind[g.Kind], g.Group)
 		}
 	}
 	for kind, groups := range byKind {

@@ -1,5 +1,8 @@
 package sweep
 
+// What runs have measured: a run's log becomes samples, of which those stay that the run was to measure. From them a fit
+// plans the next runs, and at the end the whole sweep is fitted.
+
 import (
 	"bytes"
 	"cmp"
@@ -44,7 +47,7 @@ func (s *Sweep) read(r *Run) (text []byte) {
 		s.notOffered[key][m.Cell] = true
 	}
 	r.found = found
-	s.sort(r)
+	s.keepAsked(r)
 	r.refused = r.untaken(text)
 	if r.unlike = s.unlike(r); r.unlike != "" || r.refused != "" {
 		r.found = nil
@@ -52,8 +55,9 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	return text
 }
 
-// sort keeps of a run's times what was asked for. A count beyond what the machine has is what it has.
-func (s *Sweep) sort(r *Run) {
+// keepAsked drops the times of a run that it was not to measure. NCCL lowers a channel count to what the machine has, so
+// a larger one is noted as that.
+func (s *Sweep) keepAsked(r *Run) {
 	key, passes := r.of.Key, r.passes()
 	if r.found.MostChannels != (bench.MostChannels{}) {
 		s.channels[key] = r.found.MostChannels
@@ -215,7 +219,7 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	return samples, failed
 }
 
-// asked returns what the runs of a subject were to measure, whether they succeeded or not: all that they came to.
+// asked returns what the runs of a subject that have ended were to measure, whether they succeeded or not.
 func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 	asked := map[fit.Request]bool{}
 	for _, r := range s.of(key).runs {
@@ -231,7 +235,7 @@ func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 	return asked
 }
 
-// unmet returns what asked names and no run measured, each as a sample without a time.
+// unmet returns what runs were to measure and none did, each as a sample without a time.
 func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	asked := s.asked(key)
 	for _, r := range s.of(key).runs {
