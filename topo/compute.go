@@ -179,7 +179,7 @@ func (s *System) markP2C() error {
 		if err != nil {
 			return err
 		}
-		nets := s.local(gpu, NodeNET)
+		nets := s.Nearest(gpu, NodeNET)
 		if !s.NCCL.Has(nccl.P2CNearestNICs) {
 			nets = s.Nodes[NodeNET]
 		}

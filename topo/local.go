@@ -8,9 +8,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// local returns the nodes of a type that are nearest to n: those with the widest path, and of these the ones with the
+// Nearest returns the nodes of a type that are nearest to n: those with the widest path, and of these the ones with the
 // best type. Nodes without a path are all equally near if there are no others.
-func (s *System) local(n *Node, t NodeType) []*Node {
+func (s *System) Nearest(n *Node, t NodeType) []*Node {
 	best, count := noPath, 0
 	for i := range n.paths[t] {
 		switch p := &n.paths[t][i]; {
@@ -32,7 +32,7 @@ func (s *System) local(n *Node, t NodeType) []*Node {
 // LocalCPU returns the CPU that is nearest to a GPU: widest path, then best type, then fewest hops.
 func (s *System) LocalCPU(gpu *Node) (*Node, error) {
 	var best *Node
-	for _, cpu := range s.local(gpu, NodeCPU) {
+	for _, cpu := range s.Nearest(gpu, NodeCPU) {
 		if best == nil || gpu.path(cpu).Hops < gpu.path(best).Hops {
 			best = cpu
 		}
@@ -65,11 +65,11 @@ func (r rotation) port(channel int) *Node {
 }
 
 func (s *System) netRotation(gpu *Node) (rotation, error) {
-	nets := s.local(gpu, NodeNET)
+	nets := s.Nearest(gpu, NodeNET)
 	if len(nets) == 0 {
 		return rotation{}, fmt.Errorf("no path from %s to the network", gpu.Name())
 	}
-	gpus := len(s.local(nets[0], NodeGPU))
+	gpus := len(s.Nearest(nets[0], NodeGPU))
 	if gpus == 0 {
 		return rotation{}, fmt.Errorf("no path from %s to a GPU", nets[0].Name())
 	}
@@ -107,7 +107,7 @@ func mirrorBits(n, size int) int {
 // uses the port.
 func (s *System) localGPU(net *Node) (*Node, error) {
 	net = s.firstWithID(net)
-	gpus := s.local(net, NodeGPU)
+	gpus := s.Nearest(net, NodeGPU)
 	rotations := make([]rotation, len(gpus))
 	longest := 0
 	for i, g := range gpus {

@@ -158,7 +158,7 @@ func (s *System) summarizeNet(sum *Summary) error {
 	sum.GPUNIC = PathDIS.String()
 	used := make(map[*Node]bool)
 	for _, g := range s.Nodes[NodeGPU] {
-		for _, net := range s.local(g, NodeNET) {
+		for _, net := range s.Nearest(g, NodeNET) {
 			used[net] = true
 		}
 	}

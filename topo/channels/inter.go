@@ -115,13 +115,13 @@ func (w *walk) startNear(n int, goal goals) bool {
 	if local != -1 {
 		w.startFromNet(n, local, goal, orderFree)
 	}
-	gpus, kind := closest(w.netGPU[n])
-	if kind == topo.PathDIS {
+	near := w.Nearest(w.Nodes[topo.NodeNET][n], topo.NodeGPU)
+	if len(near) == 0 || w.netGPU[n][near[0].Index].kind == topo.PathDIS {
 		return false
 	}
-	for _, g := range gpus {
-		if g != local {
-			w.startFromNet(n, g, goal, orderFree)
+	for _, g := range near {
+		if g.Index != local {
+			w.startFromNet(n, g.Index, goal, orderFree)
 		}
 	}
 	return true

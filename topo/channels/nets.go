@@ -7,22 +7,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// closest returns the ends of the widest paths; among equally wide ones those of the best type. kind is that type.
-func closest(paths []searchPath) (ends []int, kind topo.PathType) {
-	kind = topo.PathDIS
-	var widest float32
-	for i, p := range paths {
-		if p.bw > widest || p.bw == widest && p.kind < kind {
-			widest, kind = p.bw, p.kind
-			ends = ends[:0]
-		}
-		if p.bw == widest && p.kind == kind {
-			ends = append(ends, i)
-		}
-	}
-	return ends, kind
-}
-
 // selectNets lists the NICs to try, best first: those that the GPUs prefer, then those that a path of type worst or
 // better reaches. gpu -1 means all GPUs, worst -1 only the preferred NICs.
 func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
