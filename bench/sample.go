@@ -47,8 +47,7 @@ func (s *Sample) File() string {
 	return s.Source
 }
 
-// A Series names samples that differ in size and configuration only. Times of different series are no repetitions of one
-// another.
+// A Series names samples that differ in size and configuration only. Times of different series do not repeat one another.
 type Series struct {
 	Coll nccl.Coll `json:"collective"`
 	nccl.Comm
@@ -119,7 +118,7 @@ func (c Conditions) String() string {
 // Compare orders them by what is printed.
 func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o.String()) }
 
-// Named reports whether a name stands for the conditions: their text, graph or eager. The empty name stands for all.
+// Named reports whether a name stands for the conditions: their text, graph or eager. "" stands for all.
 func (c Conditions) Named(name string) bool {
 	return name == "" || name == c.String() || name == "graph" && c.Graphs() || name == "eager" && !c.Graphs()
 }

@@ -1,7 +1,7 @@
 package sweep
 
-// What runs have measured: a run's log becomes samples, of which those stay that the run was to measure. From them a fit
-// plans the next runs, and at the end the whole sweep is fitted.
+// What runs have measured: a run's log becomes samples, of which those stay that the run was to measure. From them a
+// fit plans the next runs, and at the end the whole sweep is fitted.
 
 import (
 	"bytes"
@@ -55,8 +55,8 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	return text
 }
 
-// keepAsked drops the times of a run that it was not to measure. NCCL lowers a channel count to what the machine has, so
-// a larger one is noted as that.
+// keepAsked drops the times of a run that it was not to measure. NCCL lowers a channel count to what the machine has,
+// so a larger one is noted as that.
 func (s *Sweep) keepAsked(r *Run) {
 	key, passes := r.of.Key, r.passes()
 	if r.found.MostChannels != (bench.MostChannels{}) {
