@@ -47,7 +47,8 @@ func (s *Sample) File() string {
 	return s.Source
 }
 
-// A Series names samples that differ in size and configuration only. Times of different series do not repeat one another.
+// A Series names samples that differ in size and configuration only. Times of different series do not repeat one
+// another.
 type Series struct {
 	Coll nccl.Coll `json:"collective"`
 	nccl.Comm

@@ -36,7 +36,8 @@ type reached struct {
 	now    time.Duration // the time
 }
 
-// vote takes the step of the change that a call brings. It returns the change before, and whether this rank has arrived.
+// vote takes the step of the change that a call brings. It returns the change before, and whether this rank has
+// arrived.
 func (m *Member) vote(at reached) (before change, arrives bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,9 +84,9 @@ func (c change) vote(at reached, uniform bool) change {
 // each of them.
 const barrierWithin = 256
 
-// represent makes the siblings arrive that have come to the same call on this thread. NCCL asks the ranks of a thread one
-// after the other, so they cannot all wait there. Each has promised to stop at its trigger. Two ranks of a process may
-// represent each other, so no mutex is held beside another.
+// represent makes the siblings arrive that have come to the same call on this thread. NCCL asks the ranks of a thread
+// one after the other, so they cannot all wait there. Each has promised to stop at its trigger. Two ranks of a process
+// may represent each other, so no mutex is held beside another.
 func (m *Member) represent(before change, at reached) {
 	own := before.vote(at, m.cfg.Uniform).arrival
 	slots := []int{m.slot}

@@ -310,8 +310,8 @@ func (f *fit) finish() {
 type contrast struct{ by, err, least, most float64 }
 
 // contrast finds a sum of effects that are taken so many times. Its variance is that of the weights, or that of a
-// jackknife over the blocks (J. MacKinnon and H. White, 1985), whichever is larger. The jackknife adds the covariance of
-// adjacent blocks (W. Newey and K. West, 1987).
+// jackknife over the blocks (J. MacKinnon and H. White, 1985), whichever is larger. The jackknife adds the covariance
+// of adjacent blocks (W. Newey and K. West, 1987).
 func (f *fit) contrast(times []float64) (c contrast) {
 	if f.effects == nil { // nothing is known
 		if c.err = widest * floats.Norm(times, 2); c.err > 0 {
