@@ -218,3 +218,23 @@ func TestConditionsInParallel(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// A view has no rows that can decide nothing there: of operations that NCCL asks no tuner about, of no number of bytes,
+// and of other communicators.
+func TestViewsLeaveOut(t *testing.T) {
+	const head = "collective,algorithm,protocol,max_bytes,min_bytes_per_rank,nodes\n"
+	for row, empty := range map[string]bool{
+		"alltoall,ring,simple,,,": true, "allreduce,ring,simple,,,": false,
+		"allreduce,ring,simple,1K,1K,": true, "allreduce,ring,simple,8K,1K,": false,
+		"allreduce,ring,simple,,,2": true, "allreduce,ring,simple,,,1": false,
+	} {
+		p, err := ReadCSV("p.csv", []byte(head+row+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		view := NewEngine(p, nil, nil).For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
+		if view.Empty() != empty {
+			t.Errorf("%s: empty %v, want %v", row, view.Empty(), empty)
+		}
+	}
+}

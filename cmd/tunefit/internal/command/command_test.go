@@ -42,6 +42,7 @@ func TestChannelsText(t *testing.T) {
 func TestShownCommunicators(t *testing.T) {
 	for _, c := range []struct{ rows, want string }{
 		{"allreduce,0,inf,ring,simple,-1,-1,-1\n", "1x8 2x8"},
+		{"allreduce,0,inf,ring,simple,-1,1,1\nallreduce,0,inf,ring,simple,-1,2,4\n", "2x2"}, // a tuner hears of no single rank
 		{"allreduce,0,inf,ring,simple,-1,3,24\nallreduce,0,inf,ring,simple,-1,1,4\n", "1x4 3x8"},
 		{"allreduce,0,inf,ring,simple,-1,4,-1\nallreduce,0,inf,ring,simple,-1,-1,64\n", "4x8 8x8"},
 		{"collective,algorithm,when\nallreduce,ring,nodes > 2 || ranks == 32\n", "2x8 4x8"},
