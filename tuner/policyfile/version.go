@@ -29,6 +29,7 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -254,8 +255,9 @@ func (l *Loader) enter(content []byte, digest string, parse func() (*policy.Poli
 		if e.Policy != nil || e.Model != nil {
 			v.engine, v.id.Meaning = e, e.Digest.Full()
 		}
-		var said sync.Once
+		var said, saidLacked sync.Once
 		v.logMachine = func(log telemetry.Log) {
+			log.Once(&saidLacked, func() { v.logLacked(l.getenv, costs, log) })
 			if needsTopology {
 				l.logMachine(log)
 			}
@@ -284,6 +286,19 @@ func (v *Version) ready(log telemetry.Log) (*Version, error) {
 	}
 	v.logMachine(log)
 	return v, nil
+}
+
+// logLacked warns of variables that the files were measured under, and that the job does not have.
+func (v *Version) logLacked(getenv func(string) string, costs *model.Model, log telemetry.Log) {
+	b, _ := DecodeBundle(v.content)
+	under := nccl.ReadRemarks(b.Policy.Text).Under
+	if costs != nil {
+		under = append(under, costs.MeasuredUnder()...)
+	}
+	if lacked := nccl.LackedVariables(under, getenv); len(lacked) > 0 {
+		log.Warnf("%s: measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is known of "+
+			"its times", v, strings.Join(lacked, " "))
+	}
 }
 
 // firstProblem shortens the problems of another rank's file to one line, for the record by which this rank refuses the

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
@@ -121,5 +122,28 @@ func TestVersionString(t *testing.T) {
 	}
 	if None.String() != "NCCL's default" {
 		t.Error(None)
+	}
+}
+
+// Who lacks a variable that the rows were measured under is warned, once for all communicators.
+func TestALackedVariableIsTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, "# tunefit:under FI_PROVIDER=cxi NCCL_IB_QPS_PER_CONNECTION=4 -- for jobs with these variables only\n"+rows(1))
+	for qps, want := range map[string]int{"": 1, "2": 1, "4": 0} {
+		env := map[string]string{"FI_PROVIDER": "cxi", "NCCL_IB_QPS_PER_CONNECTION": qps}
+		l := NewLoader(func(name string) string { return env[name] }, new(safefile.Timeouts), func(string, bool) {})
+		var said []string
+		log := telemetry.Log{Emit: func(level telemetry.Level, _ string, _ int, text string) {
+			said = append(said, text)
+		}}
+		for range 2 {
+			if _, err := l.Load(named(file), log); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(said) != want || want > 0 && !strings.Contains(said[0],
+			"measured under NCCL_IB_QPS_PER_CONNECTION=4, and this job does not have it") {
+			t.Errorf("with %q it says %q", qps, said)
+		}
 	}
 }
