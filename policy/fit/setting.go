@@ -17,7 +17,6 @@ import (
 // configuration is the fastest. Differences are those of the mean ln(us), with the variance between starts.
 type Setting struct {
 	Set   *Set
-	Under bench.Conditions
 	Words []string // NAME=VALUE where the site's own setting has another, sorted; of no value: unset
 	// Starts is in how many starts it was measured, the least of all collectives and communicators.
 	Starts int
@@ -70,15 +69,19 @@ func (p *Pool) Settings(job *profile.Profile) *Comparison {
 	c := &Comparison{}
 	for _, under := range p.order {
 		if under.Options == p.order[0].Options {
-			s := Setting{Set: p.under(under).Set(), Under: under, Words: words(p.order[0], under)}
-			s.byDefault, s.chosen = s.Set.settled()
-			c.Settings = append(c.Settings, s)
+			c.add(p.under(under).Set()).Words = words(p.order[0], under)
 		}
 	}
 	if len(c.Settings) > 0 {
 		c.compare(job)
 	}
 	return c
+}
+
+func (c *Comparison) add(set *Set) *Setting {
+	byDefault, chosen := set.settled()
+	c.Settings = append(c.Settings, Setting{Set: set, byDefault: byDefault, chosen: chosen})
+	return &c.Settings[len(c.Settings)-1]
 }
 
 // words are the variables of conditions of which others have another value.
@@ -105,30 +108,16 @@ func (s *Set) settled() (byDefault, chosen side) {
 			}
 		}
 	}
-	byDefault = s.side(true, func(_ spot, m *series) bool { return m.byDefault })
-	return byDefault, s.side(true, func(at spot, m *series) bool {
+	byDefault = s.side(func(_ spot, m *series) bool { return m.byDefault })
+	return byDefault, s.side(func(at spot, m *series) bool {
 		c, ok := won[at]
 		return m.byDefault != ok && (m.byDefault || m.Config == c)
 	})
 }
 
-// fastest is what was measured of the fastest at each size.
-func (s *Set) fastest() side {
-	least := map[spot]*series{}
-	for _, g := range s.Groups {
-		for i := range g.series {
-			at := spot{g.Key, g.series[i].Bytes}
-			if was := least[at]; was == nil || g.series[i].Micros < was.Micros {
-				least[at] = &g.series[i]
-			}
-		}
-	}
-	return s.side(false, func(at spot, m *series) bool { return least[at] == m })
-}
-
-// side is what was measured of some series. verified: where starts were to verify, others do not count, since what they
+// side is what was measured of some series. Where several starts were to verify, others do not count, since what they
 // measured decided what was verified.
-func (s *Set) side(verified bool, of func(at spot, m *series) bool) side {
+func (s *Set) side(of func(at spot, m *series) bool) side {
 	all := side{}
 	for _, g := range s.Groups {
 		for i := range g.series {
@@ -141,7 +130,7 @@ func (s *Set) side(verified bool, of func(at spot, m *series) bool) side {
 			middles, counts := m.byStart(nil)
 			first := 0
 			for k, middle := range middles {
-				if start := m.times[first].start; !verified || g.verifiedIn < 0 || g.verifying[start] {
+				if start := m.times[first].start; len(g.verifying) < 2 || g.verifying[start] {
 					all[at][start] = middle
 				}
 				first += counts[k]
@@ -158,19 +147,20 @@ const (
 )
 
 // Finalists are the settings that are worth more starts, after one of each: the two that are the fastest in the mean,
-// without those that are surely slower than the site's own, which is the first set. They are indices, the best first.
+// without those that are surely slower than the site's own, the first set. They are indices, the best first.
 func Finalists(sets []*Set, job *profile.Profile) (best []int) {
-	byDefault := sets[0].side(false, func(_ spot, m *series) bool { return m.byDefault })
-	weight := weights(job, byDefault)
-	squares, df := byDefault.spread(weight)
-	loss, own := make([]stats.Location, len(sets)), sets[0].fastest()
-	for i, set := range sets[1:] {
-		d := set.fastest().less(own, weight, squares/df, df)
-		if loss[1+i] = d; !math.IsNaN(d.Mean) && !(df > 0 && d.Mean > d.Half()) {
+	c := &Comparison{}
+	for _, set := range sets {
+		c.add(set)
+	}
+	c.compare(job)
+	over := func(i int) stats.Location { return c.Settings[i].OverOwn }
+	for i := range sets[1:] {
+		if d := over(1 + i); !math.IsNaN(d.Mean) && !(c.df > 0 && d.Mean > d.Half()) {
 			best = append(best, 1+i)
 		}
 	}
-	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(loss[a].Mean, loss[b].Mean) })
+	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(over(a).Mean, over(b).Mean) })
 	return best[:min(len(best), mostFinalists)]
 }
 

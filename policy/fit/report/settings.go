@@ -11,50 +11,66 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// SettingLine is a setting of a job in words: what it changes by itself, and with its policy.
+// SettingLine is a setting of a job: what it changes by itself, and with its policy.
 type SettingLine struct {
-	Name, Alone, Both, Verdict string
-	Starts                     int
+	Name    string `json:"setting"`
+	Starts  int    `json:"starts"`
+	Alone   Saving `json:"alone,omitzero"`
+	Both    Saving `json:"with_policy,omitzero"`
+	Verdict string `json:"verdict,omitempty"`
 }
+
+// Saving is a share of the time that NCCL's default takes under the site's own setting, with its 95 % interval.
+type Saving struct {
+	Gain stats.Optional `json:"gain"`
+	Low  stats.Optional `json:"low,omitzero"`
+	High stats.Optional `json:"high,omitzero"`
+}
+
+func savingOf(d stats.Location) Saving {
+	of := func(ln float64) stats.Optional { return stats.Optional(1 - math.Exp(ln)) }
+	return Saving{of(d.Mean), of(d.Mean + d.Half()), of(d.Mean - d.Half())}
+}
+
+// IsZero reports that it is not known.
+func (s Saving) IsZero() bool { return s.Gain.IsZero() }
+
+func (s Saving) String() string {
+	if text := percent(s.Gain.Float()); !s.IsZero() && !s.Low.IsZero() {
+		return fmt.Sprintf("%s (%s .. %s)", text, strings.TrimSuffix(percent(s.Low.Float()), " %"),
+			strings.TrimSuffix(percent(s.High.Float()), " %"))
+	}
+	return percent(s.Gain.Float())
+}
+
+// Less says how much less time something takes, with the 95 % interval.
+func Less(d stats.Location) string { return savingOf(d).String() }
 
 // SettingLines are those of a comparison, in its order.
 func SettingLines(c *fit.Comparison) (all []SettingLine) {
 	for i := range c.Settings {
 		s := &c.Settings[i]
-		line := SettingLine{Name: s.String(), Starts: s.Starts, Alone: Less(s.Alone), Both: Less(s.Both)}
-		switch {
+		line := SettingLine{Name: s.String(), Starts: s.Starts, Alone: savingOf(s.Alone), Both: savingOf(s.Both)}
+		switch isLess := s.OverOwn.Mean+s.OverOwn.Half() < 0; {
 		case i == c.Best:
 			line.Verdict = "chosen"
 		case i == 0:
-		case s.Starts > 1:
-			switch line.Verdict = "its gain is not sure"; {
-			case s.OverOwn.Mean > 0:
-				line.Verdict = "no gain"
-			case s.OverOwn.Mean+s.OverOwn.Half() < 0 && c.Best > 0:
-				line.Verdict = "it gains less"
-			}
-		default:
+		case s.Starts < 2:
 			line.Verdict = "left after " + wording.Plural(s.Starts, "start")
+		case s.OverOwn.Mean > 0:
+			line.Verdict = "no gain"
+		case isLess && c.Best > 0:
+			line.Verdict = "it gains less"
+		default:
+			line.Verdict = "its gain is not sure"
 		}
-		if i == 0 {
-			line.Alone = "–"
+		if i == 0 { // it is what all are compared with
+			nothing := stats.Optional(math.NaN())
+			line.Alone = Saving{nothing, nothing, nothing}
 		}
 		all = append(all, line)
 	}
 	return all
-}
-
-// Less says how much less time something takes, with the 95 % interval.
-func Less(d stats.Location) string {
-	percent := func(ln float64) string { return strings.TrimSuffix(percent(1-math.Exp(ln)), " %") }
-	switch half := d.Half(); {
-	case math.IsNaN(d.Mean):
-		return "–"
-	case !(d.DF > 0) || math.IsNaN(half):
-		return percent(d.Mean) + " %"
-	default:
-		return fmt.Sprintf("%s %% (%s .. %s)", percent(d.Mean), percent(d.Mean+half), percent(d.Mean-half))
-	}
 }
 
 // AboutSettings says which setting is chosen, what could have been seen, and where another would be better.
@@ -71,17 +87,17 @@ func AboutSettings(c *fit.Comparison) (lines []string) {
 		lines = append(lines, fmt.Sprintf("a setting that gains %s or more would have been found; less is hidden by "+
 			"what starts differ by", percent(1-math.Exp(-c.Found))))
 	} else if len(c.Settings) > 1 {
-		lines = append(lines, "nothing tells how much starts differ: measure each setting in four fresh starts, in turns")
+		lines = append(lines, "nothing tells how much starts differ: measure each setting in four "+
+			"fresh starts, in turns")
 	}
 	for i := 0; i < len(c.Better); {
-		j, most := i, 0.0
-		for ; j < len(c.Better) && c.Better[j].Key == c.Better[i].Key && c.Better[j].Setting == c.Better[i].Setting; j++ {
-			most = max(most, 1-math.Exp(-c.Better[j].Gain))
+		first, most := c.Better[i], 0.0
+		at := nccl.Range{Min: first.Bytes}
+		for ; i < len(c.Better) && c.Better[i].Key == first.Key && c.Better[i].Setting == first.Setting; i++ {
+			at.Max, most = c.Better[i].Bytes, max(most, 1-math.Exp(-c.Better[i].Gain))
 		}
-		at := nccl.Range{Min: c.Better[i].Bytes, Max: c.Better[j-1].Bytes}
-		lines = append(lines, fmt.Sprintf("%s of %s: %s would take up to %s less time", c.Better[i].Key, at,
-			&c.Settings[c.Better[i].Setting], percent(most)))
-		i = j
+		lines = append(lines, fmt.Sprintf("%s of %s: %s would take up to %s less time", first.Key, at,
+			&c.Settings[first.Setting], percent(most)))
 	}
 	return lines
 }

@@ -505,9 +505,9 @@ type fitJSON struct {
 	Groups   []report.Recommendation `json:"groups"`
 	Doubtful []string                `json:"doubtful"`
 	// where graphs and eager runs choose differently
-	Apart      []string      `json:"graphs_and_eager_differ,omitempty"`
-	Bandwidths []string      `json:"bus_bandwidths,omitempty"` // of the largest sizes; left out: the machine is not known
-	Settings   []settingJSON `json:"settings,omitempty"`       // with --runs fastest; the first is the site's own
+	Apart      []string             `json:"graphs_and_eager_differ,omitempty"`
+	Bandwidths []string             `json:"bus_bandwidths,omitempty"` // of the largest sizes; left out: the machine is not known
+	Settings   []report.SettingLine `json:"settings,omitempty"`       // with --runs fastest; the first is the site's own
 	// variables without which a job lacks channels that are chosen
 	Needs        string            `json:"job_needs,omitempty"`
 	Measurements int               `json:"measurements"` // used
@@ -537,7 +537,7 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,
 	}
 	if in.Settings != nil {
-		j.Settings = settingsJSON(in.Settings)
+		j.Settings = report.SettingLines(in.Settings)
 	}
 	if len(in.Rows) > 0 {
 		j.Policy = f.csv

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 )
@@ -29,35 +27,6 @@ func writeSettings(w io.Writer, c *fit.Comparison) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}
 	fmt.Fprintln(w)
-}
-
-// settingJSON is a setting of fit --json.
-type settingJSON struct {
-	Variables  []string `json:"variables"` // that differ from the site's own setting
-	Starts     int      `json:"starts"`
-	Chosen     bool     `json:"chosen"`
-	Alone      gainJSON `json:"alone"`
-	WithPolicy gainJSON `json:"with_policy"`
-}
-
-// gainJSON is a share of the time that NCCL's default takes under the site's own setting, with its 95 % interval.
-type gainJSON struct {
-	Gain stats.Optional `json:"gain,omitzero"`
-	Low  stats.Optional `json:"low,omitzero"`
-	High stats.Optional `json:"high,omitzero"`
-}
-
-func settingsJSON(c *fit.Comparison) (all []settingJSON) {
-	gain := func(d stats.Location) gainJSON {
-		saved := func(ln float64) stats.Optional { return stats.Optional(1 - math.Exp(ln)) }
-		return gainJSON{saved(d.Mean), saved(d.Mean + d.Half()), saved(d.Mean - d.Half())}
-	}
-	for i := range c.Settings {
-		s := &c.Settings[i]
-		all = append(all, settingJSON{append([]string{}, s.Words...), s.Starts, i == c.Best, gain(s.Alone),
-			gain(s.Both)})
-	}
-	return all
 }
 
 // settingsFile is the text of a file of variables, as NCCL reads them, with what each gains. A line with an equals sign

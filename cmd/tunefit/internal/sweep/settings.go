@@ -209,34 +209,28 @@ var valueOf = regexp.MustCompile(`^[A-Za-z0-9_./:^=+%@~-]*$`)
 // settable are the names of variables that may be tried.
 var settable = regexp.MustCompile(`^(?:NCCL|RCCL|FI|OFI_NCCL|UCX)_[A-Z0-9_]+$`)
 
-// knownVariables are those that change times, as NCCL 2.30, RCCL, libfabric, aws-ofi-nccl and UCX have them.
-var knownVariables = strings.Fields(`NCCL_ALLOC_P2P_NET_LL_BUFFERS NCCL_BUFFSIZE NCCL_CGA_CLUSTER_SIZE
-	NCCL_COLLNET_ENABLE NCCL_COLLNET_NODE_THRESHOLD NCCL_CROSS_NIC NCCL_CTA_POLICY NCCL_CUMEM_ENABLE
-	NCCL_CUMEM_HOST_ENABLE NCCL_DMABUF_ENABLE NCCL_GDRCOPY_ENABLE NCCL_GDR_FLUSH_DISABLE NCCL_GRAPH_FILE
-	NCCL_GRAPH_MIXING_SUPPORT NCCL_GRAPH_REGISTER NCCL_IB_ADAPTIVE_ROUTING NCCL_IB_AR_THRESHOLD NCCL_IB_DISABLE
-	NCCL_IB_FIFO_TC NCCL_IB_GID_INDEX NCCL_IB_HCA NCCL_IB_MERGE_NICS NCCL_IB_MERGE_VFS NCCL_IB_PCI_RELAXED_ORDERING
-	NCCL_IB_QPS_PER_CONNECTION NCCL_IB_SL NCCL_IB_SPLIT_DATA_ON_QPS NCCL_IB_TC NCCL_IB_USE_INLINE
-	NCCL_IGNORE_CPU_AFFINITY NCCL_LAUNCH_MODE NCCL_LL128_BUFFSIZE NCCL_LL_BUFFSIZE NCCL_LOCAL_REGISTER
-	NCCL_MAX_P2P_NCHANNELS NCCL_MIN_P2P_NCHANNELS NCCL_MNNVL_ENABLE NCCL_NCHANNELS_PER_NET_PEER NCCL_NET
-	NCCL_NETDEVS_POLICY NCCL_NET_GDR_C2C NCCL_NET_GDR_LEVEL NCCL_NET_GDR_READ NCCL_NET_MERGE_LEVEL NCCL_NET_OVERHEAD
-	NCCL_NET_PLUGIN NCCL_NET_SHARED_BUFFERS NCCL_NET_SHARED_COMMS NCCL_NSOCKS_PERTHREAD NCCL_NTHREADS
-	NCCL_NVLSTREE_MAX_CHUNKSIZE NCCL_NVLS_CHUNKSIZE NCCL_NVLS_ENABLE NCCL_NVLS_NCHANNELS NCCL_P2P_DIRECT_DISABLE
-	NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_P2P_NET_CHUNKSIZE NCCL_P2P_NVL_CHUNKSIZE NCCL_P2P_PCI_CHUNKSIZE
-	NCCL_P2P_PXN_LEVEL NCCL_P2P_READ_ENABLE NCCL_P2P_USE_CUDA_MEMCPY NCCL_PAT_ENABLE NCCL_PROGRESS_APPENDOP_FREQ
-	NCCL_PROXY_APPEND_BATCH_SIZE NCCL_PXN_C2C NCCL_PXN_DISABLE NCCL_SHM_DISABLE NCCL_SHM_USE_CUDA_MEMCPY
-	NCCL_SINGLE_RING_THRESHOLD NCCL_SOCKET_IFNAME NCCL_SOCKET_NTHREADS NCCL_SYM_KERNEL NCCL_THREAD_THRESHOLDS
-	NCCL_TOPO_FILE NCCL_WIN_ENABLE NCCL_WORK_ARGS_BYTES NCCL_WORK_FIFO_BYTES RCCL_DDA_ENABLE RCCL_DDA_THRESHOLD
-	RCCL_MSCCLPP_ENABLE RCCL_MSCCLPP_THRESHOLD RCCL_MSCCL_ENABLE RCCL_MSCCL_FORCE_ENABLE FI_CXI_DEFAULT_CQ_SIZE
-	FI_CXI_DEFAULT_TX_SIZE FI_CXI_DISABLE_HOST_REGISTER FI_CXI_RDZV_EAGER_SIZE FI_CXI_RDZV_GET_MIN FI_CXI_RDZV_PROTO
-	FI_CXI_RDZV_THRESHOLD FI_CXI_RX_MATCH_MODE FI_EFA_USE_DEVICE_RDMA FI_HMEM_CUDA_USE_GDRCOPY FI_MR_CACHE_MONITOR
-	FI_PROVIDER OFI_NCCL_CQ_READ_COUNT OFI_NCCL_EAGER_MAX_SIZE OFI_NCCL_FORCE_NUM_RAILS OFI_NCCL_GDR_FLUSH_DISABLE
-	OFI_NCCL_MIN_STRIPE_SIZE OFI_NCCL_NIC_DUP_CONNS OFI_NCCL_PROTOCOL OFI_NCCL_ROUND_ROBIN_THRESHOLD UCX_IB_GID_INDEX
-	UCX_IB_SL UCX_IB_TRAFFIC_CLASS UCX_MAX_RNDV_RAILS UCX_NET_DEVICES UCX_RNDV_SCHEME UCX_RNDV_THRESH UCX_TLS`)
+// knownVariables are those that people tune, in lower case, of NCCL, RCCL, libfabric, aws-ofi-nccl and UCX.
+var knownVariables = strings.Fields(`nccl_buffsize nccl_cga_cluster_size nccl_collnet_enable nccl_cross_nic nccl_cta_policy nccl_cumem_enable
+	nccl_dmabuf_enable nccl_gdrcopy_enable nccl_graph_mixing_support nccl_graph_register nccl_ib_adaptive_routing
+	nccl_ib_ar_threshold nccl_ib_disable nccl_ib_fifo_tc nccl_ib_gid_index nccl_ib_hca nccl_ib_merge_nics
+	nccl_ib_pci_relaxed_ordering nccl_ib_qps_per_connection nccl_ib_sl nccl_ib_split_data_on_qps nccl_ib_tc
+	nccl_ib_use_inline nccl_ignore_cpu_affinity nccl_ll128_buffsize nccl_ll_buffsize nccl_local_register
+	nccl_mnnvl_enable nccl_nchannels_per_net_peer nccl_net nccl_net_gdr_c2c nccl_net_gdr_level nccl_net_gdr_read
+	nccl_net_merge_level nccl_net_plugin nccl_net_shared_buffers nccl_net_shared_comms nccl_nsocks_perthread
+	nccl_nthreads nccl_nvls_chunksize nccl_nvls_enable nccl_nvls_nchannels nccl_p2p_disable nccl_p2p_level
+	nccl_p2p_net_chunksize nccl_p2p_nvl_chunksize nccl_p2p_pci_chunksize nccl_p2p_pxn_level
+	nccl_progress_appendop_freq nccl_proxy_append_batch_size nccl_pxn_c2c nccl_pxn_disable nccl_shm_disable
+	nccl_socket_ifname nccl_socket_nthreads nccl_topo_file nccl_win_enable rccl_dda_enable rccl_dda_threshold
+	rccl_mscclpp_enable rccl_msccl_enable fi_cxi_default_cq_size fi_cxi_default_tx_size fi_cxi_rdzv_eager_size
+	fi_cxi_rdzv_get_min fi_cxi_rdzv_proto fi_cxi_rdzv_threshold fi_cxi_rx_match_mode fi_efa_use_device_rdma
+	fi_mr_cache_monitor fi_provider ofi_nccl_eager_max_size ofi_nccl_min_stripe_size ofi_nccl_nic_dup_conns
+	ofi_nccl_protocol ofi_nccl_round_robin_threshold ucx_ib_gid_index ucx_ib_sl ucx_max_rndv_rails ucx_net_devices
+	ucx_rndv_scheme ucx_rndv_thresh ucx_tls`)
 
 // KnownVariables begin what --try may be.
 func KnownVariables([]string) (all []string) {
 	for _, name := range knownVariables {
-		all = append(all, name+"=")
+		all = append(all, strings.ToUpper(name)+"=")
 	}
 	return all
 }
@@ -289,15 +283,12 @@ func ParseSettings(given []string) (settings, warnings []string, err error) {
 		if value == "0" && strings.HasSuffix(name, "_DISABLE") { // as if it were unset
 			value = ""
 		}
-		if begins && !slices.Contains(knownVariables, name) {
-			meant := ""
-			for _, known := range knownVariables {
-				if strings.EqualFold(known, wording.Nearest(name, lowerCase(knownVariables))) {
-					meant = "did you mean " + known + "? "
-				}
+		if begins && !slices.Contains(knownVariables, strings.ToLower(name)) {
+			warning := name + " is no variable that tunefit knows, and is tried as it is"
+			if meant := wording.Nearest(name, knownVariables); meant != "" {
+				warning += " (did you mean " + strings.ToUpper(meant) + "?)"
 			}
-			warnings = append(warnings, fmt.Sprintf("%s is no variable that tunefit knows: %sit is tried as it is", name,
-				meant))
+			warnings = append(warnings, warning)
 		}
 		values[name] = append(values[name], value)
 	}
@@ -320,16 +311,8 @@ func ParseSettings(given []string) (settings, warnings []string, err error) {
 	}
 	settings = slices.DeleteFunc(settings, func(s string) bool { return s == "" })
 	if n := 1 + len(settings); n > mostSettings {
-		return nil, nil, fmt.Errorf("%s=...: %d combinations, with the site's own setting (allowed: %d; try one variable "+
-			"at a time, set its best value in the environment, then try the next)", strings.Join(names, "=..., "), n,
-			mostSettings)
+		return nil, nil, fmt.Errorf("%s: %d combinations, with the site's own setting (allowed: %d; try one variable at "+
+			"a time, set its best value in the environment, then try the next)", strings.Join(names, ", "), n, mostSettings)
 	}
 	return settings, warnings, nil
-}
-
-func lowerCase(names []string) (all []string) {
-	for _, name := range names {
-		all = append(all, strings.ToLower(name))
-	}
-	return all
 }
