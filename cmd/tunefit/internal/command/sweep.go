@@ -118,6 +118,11 @@ It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
                      salloc -N 2 --gpus-per-node=8 --exclusive; or sbatch
   --launch 'kubectl exec launcher -- mpirun -np {ranks} {env} {command}'
 
+With --try it compares values of variables that no tuner reaches, as
+NCCL_IB_QPS_PER_CONNECTION, NCCL_NTHREADS or those of FI_* and UCX_*. Each combination gets
+one start; the two best meet the site's own in turns of four fresh starts. If one surely
+gains, the policy is for it, and settings.conf has it.
+
 A plan file holds the same settings by the names of the options; --init prints one.
 
 To start runs by hand use --dry-run. It runs nothing, and prints the first runs as a

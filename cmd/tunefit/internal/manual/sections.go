@@ -45,6 +45,7 @@ var files = []entry{
 		"sweep"},
 	{"DIRECTORY/sweep.csv, model.json, policy.csv, report.html", "The measurements, and what was learnt from them.",
 		"sweep"},
+	{"DIRECTORY/settings.conf", "The setting that --try found, in the form of nccl.conf.", "sweep"},
 	{"DIRECTORY/proof.txt", "What --prove found.", "sweep"},
 	{"topology.xml", "Beside a policy or a model: the machine that it was measured on.", policies},
 	{"/dev/shm/", "Where ranks of one machine meet, unless NCCL_TUNER_RENDEZVOUS names another place.", live},
