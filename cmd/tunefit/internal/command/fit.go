@@ -505,9 +505,10 @@ type fitJSON struct {
 	Groups   []report.Recommendation `json:"groups"`
 	Doubtful []string                `json:"doubtful"`
 	// where graphs and eager runs choose differently
-	Apart      []string             `json:"graphs_and_eager_differ,omitempty"`
-	Bandwidths []string             `json:"bus_bandwidths,omitempty"` // of the largest sizes; left out: the machine is not known
-	Settings   []report.SettingLine `json:"settings,omitempty"`       // with --runs fastest; the first is the site's own
+	Apart []string `json:"graphs_and_eager_differ,omitempty"`
+	// of the largest sizes; left out: the machine is not known
+	Bandwidths []string             `json:"bus_bandwidths,omitempty"`
+	Settings   []report.SettingLine `json:"settings,omitempty"` // with --runs fastest; the first is the site's own
 	// variables without which a job lacks channels that are chosen
 	Needs        string            `json:"job_needs,omitempty"`
 	Measurements int               `json:"measurements"` // used

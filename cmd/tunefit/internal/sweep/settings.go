@@ -210,7 +210,8 @@ var valueOf = regexp.MustCompile(`^[A-Za-z0-9_./:^=+%@~-]*$`)
 var settable = regexp.MustCompile(`^(?:NCCL|RCCL|FI|OFI_NCCL|UCX)_[A-Z0-9_]+$`)
 
 // knownVariables are those that people tune, in lower case, of NCCL, RCCL, libfabric, aws-ofi-nccl and UCX.
-var knownVariables = strings.Fields(`nccl_buffsize nccl_cga_cluster_size nccl_collnet_enable nccl_cross_nic nccl_cta_policy nccl_cumem_enable
+var knownVariables = strings.Fields(`
+	nccl_buffsize nccl_cga_cluster_size nccl_collnet_enable nccl_cross_nic nccl_cta_policy nccl_cumem_enable
 	nccl_dmabuf_enable nccl_gdrcopy_enable nccl_graph_mixing_support nccl_graph_register nccl_ib_adaptive_routing
 	nccl_ib_ar_threshold nccl_ib_disable nccl_ib_fifo_tc nccl_ib_gid_index nccl_ib_hca nccl_ib_merge_nics
 	nccl_ib_pci_relaxed_ordering nccl_ib_qps_per_connection nccl_ib_sl nccl_ib_split_data_on_qps nccl_ib_tc
