@@ -106,7 +106,7 @@ func digestOf(rules []Rule) identity.Digest {
 	var text []byte // of one rule
 	for i := range rules {
 		if rules[i].Coll != collNeverAsked {
-			text = rules[i].appendMeaning(text[:0])
+			text = rules[i].appendEffect(text[:0])
 			h.Write(text)
 		}
 	}

@@ -38,9 +38,9 @@ var anyRule = func() Rule {
 	return r
 }()
 
-// appendMeaning adds all that decisions depend on to what the digest is taken of. Numbers have one length and texts are
+// appendEffect adds all that decisions depend on to what the digest is taken of. Numbers have one length and texts are
 // quoted, so different rules never add the same.
-func (r *Rule) appendMeaning(text []byte) []byte {
+func (r *Rule) appendEffect(text []byte) []byte {
 	add := func(values ...uint64) {
 		for _, n := range values {
 			text = binary.LittleEndian.AppendUint64(text, n)

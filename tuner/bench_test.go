@@ -33,7 +33,7 @@ func BenchmarkOpen(b *testing.B) {
 func openMany(b *testing.B, file, mode string, rest time.Duration) {
 	p := New(env(EnvConfigFile, file, EnvReload, mode))
 	id := uint64(os.Getpid()) << 32
-	var open []*Comm
+	var open []*Communicator
 	first, err := p.Open(CommInfo{ID: id, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 7, Counter: &agree.Counter{}},
 		telemetry.Log{})
 	if err != nil {

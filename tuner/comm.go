@@ -33,9 +33,9 @@ type CommInfo struct {
 
 	// Counter is the host's count of calls. Without one, the start version stays for good: NCCL asks nothing.
 	Counter *agree.Counter
-	// NewHits, if not nil, makes a version's counts of calls, one for each of n deciders. Any
+	// NewCallsBy, if not nil, makes a version's counts of calls, one for each of n deciders. Any
 	// goroutine may call it. The thread that makes the calls writes the counts. free is called once.
-	NewHits telemetry.NewHits
+	NewCallsBy telemetry.NewCallsBy
 	// Clock is the host's. NewStamps makes its memory, and returns nil if there is none. Without these two, the
 	// job compares nothing.
 	Clock     *trial.Clock
@@ -65,8 +65,8 @@ func (c CommInfo) String() string {
 		wording.Plural(c.Nodes, "node"), release, c.ABI)
 }
 
-// Comm answers for one communicator. NCCL calls it from one thread at a time.
-type Comm struct {
+// Communicator answers for one communicator. NCCL calls it from one thread at a time.
+type Communicator struct {
 	plugin   *Plugin
 	info     CommInfo
 	log      telemetry.Log
@@ -94,11 +94,11 @@ type Comm struct {
 // errUnusable fails a strict init. What is wrong was logged.
 var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be used")
 
-// Open prepares the policy for a communicator. Without a usable policy it logs why. It then returns a Comm
+// Open prepares the policy for a communicator. Without a usable policy it logs why. It then returns a Communicator
 // that never decides, or with NCCL_TUNER_STRICT=1 an error. Close ends what Open began.
-func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
+func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Communicator, err error) {
 	settings, ok := readSettings(p.getenv, log)
-	c = &Comm{plugin: p, info: info, log: log, settings: settings,
+	c = &Communicator{plugin: p, info: info, log: log, settings: settings,
 		metrics: p.exporter.New(settings.metrics), recording: p.recorder.Of(info.ID, info.Rank)}
 	begun, opened := c, false
 	defer func() {
@@ -154,7 +154,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 }
 
 // logVersion logs the version that the communicator starts on.
-func (c *Comm) logVersion() {
+func (c *Communicator) logVersion() {
 	s := c.inForce()
 	var start record.Start
 	if e := s.Engine(); e == nil {
@@ -172,13 +172,13 @@ func (c *Comm) logVersion() {
 		}
 	}
 	c.logStart(start)
-	if s.idle {
+	if s.neverDecides {
 		c.recording.NoteIdle()
 	}
 }
 
 // logStart logs what the communicator is, and what it starts with.
-func (c *Comm) logStart(s record.Start) {
+func (c *Communicator) logStart(s record.Start) {
 	s.Library, s.ID, s.Name, s.Comm, s.ABI = Release, c.info.identity(), c.info.Name, c.info.Comm, c.info.ABI
 	if v := c.info.NCCL.Exact(); v != 0 {
 		s.NCCL = v.String()
@@ -199,7 +199,7 @@ func nothingFor(e *policy.Engine, view *policy.EngineView) string {
 }
 
 // leave ends this rank's part in the agreement, and all that belongs to it.
-func (c *Comm) leave() {
+func (c *Communicator) leave() {
 	for _, end := range slices.Backward(c.cleanups) {
 		end()
 	}
@@ -208,7 +208,7 @@ func (c *Comm) leave() {
 
 // EndWait makes a waiting AtTrigger return an error, and each later one too. Any goroutine may call it, while
 // other methods run. The caller must still call Close once those have returned.
-func (c *Comm) EndWait() {
+func (c *Communicator) EndWait() {
 	if c.member != nil {
 		c.member.EndWait()
 	}
@@ -217,7 +217,7 @@ func (c *Comm) EndWait() {
 // Close sums up the decision log, if there is one, and returns when nothing runs any more for the
 // communicator. That takes a few milliseconds. It takes about a second if the ranks' store hangs, and another
 // second if the directory of metrics does.
-func (c *Comm) Close() {
+func (c *Communicator) Close() {
 	c.leave()
 	c.metrics.Close()
 	if s := c.inForce(); s != nil {
@@ -227,7 +227,7 @@ func (c *Comm) Close() {
 
 // inForce returns the version in force; nil: NCCL decides everything, for good. Where the ranks agree on
 // versions, the member owns it. C holds only the version's decisions, in its cache, and its counts.
-func (c *Comm) inForce() *snapshot {
+func (c *Communicator) inForce() *snapshot {
 	switch {
 	case c.passes != nil:
 		return c.passes.now()
@@ -238,20 +238,21 @@ func (c *Comm) inForce() *snapshot {
 }
 
 // HasPasses reports whether Decide wants to be asked again whenever the bytes are not those of the query before.
-func (c *Comm) HasPasses() bool { return c.passes != nil }
+func (c *Communicator) HasPasses() bool { return c.passes != nil }
 
 // NeverDecides reports that Decide never decides anything.
-func (c *Comm) NeverDecides() bool {
+func (c *Communicator) NeverDecides() bool {
 	s := c.inForce()
-	return s == nil || s.idle
+	return s == nil || s.neverDecides
 }
 
-// Hits returns the counts of the version in force, which CommInfo.NewHits has made. Each version has counts
+// CallsBy returns the counts of the version in force, which CommInfo.NewCallsBy has made. Each version has counts
 // of its own.
-func (c *Comm) Hits() []atomic.Uint64 { return c.inForce().counts.Hits() }
+func (c *Communicator) CallsBy() []atomic.Uint64 { return c.inForce().counts.CallsBy() }
 
-// Decide answers one query; see policy.EngineView.Decide. decider is the index of Hits by which such calls are counted.
-func (c *Comm) Decide(q policy.Query) (d policy.Decision, decider int) {
+// Decide answers one query; see policy.EngineView.Decide. decider is the index of CallsBy by which such calls are
+// counted.
+func (c *Communicator) Decide(q policy.Query) (d policy.Decision, decider int) {
 	if c.passes != nil {
 		c.passes.follow(q)
 	}
@@ -265,7 +266,7 @@ func (c *Comm) Decide(q policy.Query) (d policy.Decision, decider int) {
 	}
 	c.recording.Note(s.Engine(), q, a)
 	if c.shapes != nil {
-		c.shapes.add(s.Meaning(), q, a.Decision)
+		c.shapes.add(s.EffectDigest(), q, a.Decision)
 	}
 	return a.Decision, s.counts.Decider(a)
 }

@@ -15,9 +15,9 @@ import (
 
 // takeTurns begins this rank's part in the comparison that the settings ask for. change is how long a change
 // takes if nothing delays it.
-func (c *Comm) takeTurns(change time.Duration) {
+func (c *Communicator) takeTurns(change time.Duration) {
 	peer, remove := c.plugin.peers.Add(func() (string, uint64) {
-		return c.member.Snapshot().Meaning(), c.info.Counter.Seq.Load()
+		return c.member.Snapshot().EffectDigest(), c.info.Counter.Seq.Load()
 	})
 	c.cleanups = append(c.cleanups, remove)
 	if c.member.Slot() > 0 {
@@ -56,7 +56,7 @@ func (c *Comm) takeTurns(change time.Duration) {
 }
 
 // background runs f on a goroutine until the communicator leaves. outcome is what comes of a panic in it.
-func (c *Comm) background(outcome string, f func(context.Context)) {
+func (c *Communicator) background(outcome string, f func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -76,11 +76,12 @@ func (t memberVersions) Propose(v trial.Variant) {
 
 func (t memberVersions) InForce() trial.InForce {
 	f := t.Member.InForce()
-	return trial.InForce{Version: f.Snapshot.(*snapshot).Version, From: f.From, Proposed: f.Proposed, Wanted: f.Wanted}
+	return trial.InForce{Version: f.Snapshot.(*snapshot).Version, From: f.From, Proposed: f.Proposed,
+		LatestEdit: f.LatestEdit}
 }
 
 // compared returns the version that NCCL_TUNER_COMPARE names; nil where it cannot be used, which has been logged.
-func (c *Comm) compared() *policyfile.Version {
+func (c *Communicator) compared() *policyfile.Version {
 	named := c.settings.compare
 	if named == compareNCCL {
 		return policyfile.None
@@ -98,7 +99,7 @@ func (c *Comm) compared() *policyfile.Version {
 
 // publisher returns a function that publishes a comparison's findings in the metrics and in
 // NCCL_TUNER_RECORD. By note it also publishes them to `tunefit status`.
-func (c *Comm) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Conclusion) {
+func (c *Communicator) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Conclusion) {
 	log, warned := c.log.About(about(c.info)), false
 	return func(ctx context.Context, f trial.Conclusion) {
 		c.found.Store(&f)
@@ -138,7 +139,7 @@ const ownerPause = time.Second
 
 // warnOfMissed waits for the rank of the first slot, which compares. It warns of comparisons that this rank
 // asks for and that rank does not, because nothing would come of them.
-func (c *Comm) warnOfMissed(ctx context.Context) {
+func (c *Communicator) warnOfMissed(ctx context.Context) {
 	for {
 		first, err := c.member.Owner(ctx, 0)
 		if err == nil && first != "" {
@@ -153,7 +154,7 @@ func (c *Comm) warnOfMissed(ctx context.Context) {
 	}
 }
 
-func (c *Comm) logMissed(first string) {
+func (c *Communicator) logMissed(first string) {
 	for _, variable := range c.settings.comparing() {
 		if !strings.Contains(first, " "+variable) {
 			c.log.Warnf("%s: %s has no effect: it is set on this rank, and not on rank index 0, "+

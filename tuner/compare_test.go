@@ -23,7 +23,7 @@ func TestComparisonRefused(t *testing.T) {
 	write(t, bad, "collective,algorithm\nallreduce,rign\n")
 	for _, compare := range []string{bad, bad + ".none"} {
 		var log recorder
-		c := &Comm{plugin: New(env()), settings: settings{compare: compare}, log: log.log()}
+		c := &Communicator{plugin: New(env()), settings: settings{compare: compare}, log: log.log()}
 		if v := c.compared(); v != nil {
 			t.Errorf("%s: %v", compare, v)
 		}
@@ -38,7 +38,7 @@ func TestComparisonRefused(t *testing.T) {
 			reload: reloadNew},
 		"neither NCCL_TUNER_CONFIG_FILE nor NCCL_TUNER_MODEL_FILE is set": {compare: compareNCCL},
 	} {
-		if o := (&Comm{settings: s}).notLive(); !strings.HasPrefix(o.text, want) {
+		if o := (&Communicator{settings: s}).notLive(); !strings.HasPrefix(o.text, want) {
 			t.Errorf("%q, want %q", o.text, want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestFindingsAreTold(t *testing.T) {
 	for _, record := range []string{"", dir, file} {
 		var log recorder
 		var notes []string
-		c := &Comm{plugin: New(env()), settings: settings{record: record}, log: log.log()}
+		c := &Communicator{plugin: New(env()), settings: settings{record: record}, log: log.log()}
 		tell := c.publisher(func(_ context.Context, text []byte) error {
 			notes = append(notes, string(text))
 			return nil
@@ -115,7 +115,7 @@ func TestComparisonMissed(t *testing.T) {
 			write(t, file, rows(1))
 			said := make(chan string, 10) // warnings of rank 1
 			lastID++
-			var comms [2]*Comm
+			var comms [2]*Communicator
 			for _, rank := range c.order {
 				own := append([][]string{c.first, c.second}[rank], EnvConfigFile, file, EnvRendezvous,
 					filepath.Join(dir, "meet"))

@@ -95,7 +95,7 @@ func TestDeterministicKeepsTheFirst(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, "allreduce,0,inf,tree,simple,1,-1,-1\n")
 	p := New(env(EnvConfigFile, file, EnvDeterministic, "1"))
-	open := func() *Comm {
+	open := func() *Communicator {
 		c, err := p.Open(eightRanks, telemetry.Log{})
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestDeterministicKeepsTheFirst(t *testing.T) {
 	write(t, file, "allreduce,0,inf,ring,simple,2,-1,-1\n")
 	q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
 		Costs: nccl.Costs{Micros: []float32{5, 5, 5, 5, 5, 5}, NumProto: 3}}
-	for _, c := range []*Comm{first, open()} {
+	for _, c := range []*Communicator{first, open()} {
 		if d, _ := c.Decide(q); d.Config.String() != "tree/simple 1 ch" {
 			t.Error(d.Config)
 		}

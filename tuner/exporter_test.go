@@ -29,10 +29,10 @@ func newHits(n int) ([]atomic.Uint64, func()) {
 }
 
 // ask makes n calls of one shape.
-func ask(c *Comm, coll nccl.Coll, bytes uint64, n uint64) {
+func ask(c *Communicator, coll nccl.Coll, bytes uint64, n uint64) {
 	_, decider := c.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1,
 		Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
-	c.Hits()[decider].Add(n)
+	c.CallsBy()[decider].Add(n)
 }
 
 func scrape(t *testing.T, p *Plugin) metricstest.Samples {
@@ -59,12 +59,12 @@ func isNot(t *testing.T, all metricstest.Samples, name string, labels ...string)
 	}
 }
 
-func open(t *testing.T, p *Plugin, info CommInfo, log telemetry.Log) *Comm {
+func open(t *testing.T, p *Plugin, info CommInfo, log telemetry.Log) *Communicator {
 	t.Helper()
 	if info.Counter != nil && info.ID == 0 && info.ABI >= nccl.ABIComms {
 		info.ID = rand.Uint64()
 	}
-	info.NewHits = newHits
+	info.NewCallsBy = newHits
 	c, err := p.Open(info, log)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestMetrics(t *testing.T) {
 			t.Fatalf("%v", s)
 		}
 	}
-	version := a.inForce().Meaning()[:12]
+	version := a.inForce().EffectDigest()[:12]
 	is(t, all, 2, "nccl_tuner_communicators")
 	is(t, all, 1, "nccl_tuner_version_info", "comm", "1", "policy_version", version, "policy", file)
 	is(t, all, 1115, "nccl_tuner_calls_total")
@@ -112,7 +112,7 @@ func TestMetrics(t *testing.T) {
 	is(t, all, 1000, "nccl_tuner_row_hits_total", "row", file+":2")
 
 	write(t, file, "allreduce,0,inf,ring,ll,4,-1,-1\n")
-	for n := uint64(0); a.inForce().Meaning()[:12] == version; n++ {
+	for n := uint64(0); a.inForce().EffectDigest()[:12] == version; n++ {
 		call := agree.HashCall(0, n, 1)
 		counter := a.info.Counter
 		if counter.Seq.Load() >= counter.Trigger.Load() {

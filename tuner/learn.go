@@ -207,7 +207,7 @@ func (s *shapes) arms(k kind) (arms []trial.Arm) {
 // newShapes are those of a communicator whose calls are decided by base.
 func newShapes(base *policyfile.Version, info CommInfo) *shapes {
 	unchecked := info.NCCL.MayUseUncheckedAllGather()
-	return &shapes{base: base.Meaning(), all: map[uint64]*shape{}, checked: func(coll nccl.Coll, a nccl.Algo) bool {
+	return &shapes{base: base.EffectDigest(), all: map[uint64]*shape{}, checked: func(coll nccl.Coll, a nccl.Algo) bool {
 		return nccl.ChannelsAreChecked(coll, a, info.Nodes, unchecked)
 	}}
 }

@@ -128,11 +128,11 @@ func arm(config string) trial.Arm {
 
 const learningKind = "5d1f0c2a9be47360"
 
-func learningComm(t testing.TB, policyText string, settings settings) (*Comm, *policyfile.Version, *recorder) {
+func learningComm(t testing.TB, policyText string, settings settings) (*Communicator, *policyfile.Version, *recorder) {
 	t.Helper()
 	var log recorder
 	plugin, _ := newOn(learningKind, env())
-	c := &Comm{plugin: plugin, info: CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: nccl.Only(23007)},
+	c := &Communicator{plugin: plugin, info: CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: nccl.Only(23007)},
 		log: log.log(), settings: settings}
 	c.learning = newLearning(settings, c.plugin, c.key(), c.info, c.log)
 	base := policyfile.None
@@ -330,7 +330,7 @@ func TestLearnSettings(t *testing.T) {
 			t.Errorf("%v: %+v, %v, the log: %v", c.env, s, ok, log)
 		}
 	}
-	if o := (&Comm{settings: settings{learn: "d", reload: reloadNew}}).notLive(); !strings.HasSuffix(o.text,
+	if o := (&Communicator{settings: settings{learn: "d", reload: reloadNew}}).notLive(); !strings.HasSuffix(o.text,
 		"not live, and so nothing is learned ("+EnvLearn+")") {
 		t.Errorf("%q", o.text)
 	}

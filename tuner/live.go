@@ -25,7 +25,7 @@ const noRendezvous = "no_rendezvous"
 
 // notLive returns the reason that is known before the ranks meet. All ranks find the same one. So a rank
 // that finds one may start on the files it has read: no other rank has met anybody.
-func (c *Comm) notLive() notLiveReason {
+func (c *Communicator) notLive() notLiveReason {
 	s := c.settings
 	notCompared := func(format string, args ...any) string {
 		switch {
@@ -70,7 +70,7 @@ func (c *Comm) notLive() notLiveReason {
 }
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
-func (c *Comm) join(own *policyfile.Version) error {
+func (c *Communicator) join(own *policyfile.Version) error {
 	r, err := c.plugin.meet(c.settings, c.info.Nodes, c.log)
 	if err != nil {
 		return cannotMeet(err)
@@ -111,7 +111,7 @@ func (c *Comm) join(own *policyfile.Version) error {
 		return err
 	}
 	c.cleanups = append(c.cleanups, func() { c.member.Close() })
-	if c.inForce().Meaning() != start.Meaning() {
+	if c.inForce().EffectDigest() != start.EffectDigest() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
 	if !c.member.IsStatic() {
@@ -138,10 +138,10 @@ func cannotMeet(why error) error {
 }
 
 // key names the communicator in the ranks' records.
-func (c *Comm) key() string { return agree.CommKey(c.info.ID, c.info.Ranks) }
+func (c *Communicator) key() string { return agree.CommKey(c.info.ID, c.info.Ranks) }
 
 // stage is agree.Config.Stage: it compiles a version for this communicator.
-func (c *Comm) stage(content []byte, digest string, ranks agree.Ranks) (_ agree.Snapshot, err error) {
+func (c *Communicator) stage(content []byte, digest string, ranks agree.Ranks) (_ agree.Snapshot, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("a defect in the plugin: %v", p)
@@ -167,9 +167,9 @@ func (c *Comm) stage(content []byte, digest string, ranks agree.Ranks) (_ agree.
 }
 
 // AtTrigger takes part in a change of the policy. The host calls it before a call that reaches the Counter's
-// trigger; call is that call's agree.HashCall. If the version in force has changed, Hits returns other counts
+// trigger; call is that call's agree.HashCall. If the version in force has changed, CallsBy returns other counts
 // afterwards. An error ends the communicator, because this rank cannot know how the others decide.
-func (c *Comm) AtTrigger(call uint64) error {
+func (c *Communicator) AtTrigger(call uint64) error {
 	if c.member == nil {
 		return errors.New("there is nothing to change")
 	}
@@ -178,18 +178,18 @@ func (c *Comm) AtTrigger(call uint64) error {
 }
 
 // state is what the metrics show of the communicator.
-func (c *Comm) state() telemetry.CommState {
+func (c *Communicator) state() telemetry.CommState {
 	s := c.inForce()
 	return telemetry.CommState{
 		ID: c.info.ID, Comm: c.info.Comm,
-		Engine: s.Engine(), Version: s.Meaning(), NeverDecides: s.idle,
+		Engine: s.Engine(), Version: s.EffectDigest(), NeverDecides: s.neverDecides,
 		Silent: c.silence(s), Unchangeable: c.unchangeable(), Pending: c.member != nil && c.member.IsPending(),
 		Finding: c.found.Load(),
 	}
 }
 
 // silence says why nothing but NCCL can decide by a version; "" where something can.
-func (c *Comm) silence(s *snapshot) string {
+func (c *Communicator) silence(s *snapshot) string {
 	switch e := s.Engine(); {
 	case e == nil && c.settings.files.None() && c.settings.learn == "":
 		return "no_policy"
@@ -206,7 +206,7 @@ func (c *Comm) silence(s *snapshot) string {
 }
 
 // unchangeable says why no edit reaches the communicator; "" where edits do.
-func (c *Comm) unchangeable() string {
+func (c *Communicator) unchangeable() string {
 	switch {
 	case c.member != nil && c.member.IsStatic():
 		return "duplicate_id"

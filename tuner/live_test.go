@@ -36,7 +36,7 @@ type job struct {
 
 const skew = 100
 
-func (j *job) run(t *testing.T, rank int, c *Comm, counter *agree.Counter) {
+func (j *job) run(t *testing.T, rank int, c *Communicator, counter *agree.Counter) {
 	costs := nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
 	for {
 		j.mu.Lock()
@@ -112,10 +112,10 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 		return log.count(what)
 	}
 	var running sync.WaitGroup
-	comms := make([]*Comm, ranks)
+	comms := make([]*Communicator, ranks)
 	for rank := range ranks {
 		info := info
-		info.Counter, info.NewHits = &agree.Counter{}, func(n int) ([]atomic.Uint64, func()) {
+		info.Counter, info.NewCallsBy = &agree.Counter{}, func(n int) ([]atomic.Uint64, func()) {
 			inUse.Add(1)
 			return make([]atomic.Uint64, n), func() { inUse.Add(-1) }
 		}

@@ -66,7 +66,7 @@ func newOn(fingerprint string, getenv func(string) string) (p *Plugin, looked *i
 
 var treeIsCheaper = nccl.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumProto: 3}
 
-func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
+func decide(t *testing.T, c *Communicator, bytes uint64) policy.Decision {
 	t.Helper()
 	if c.NeverDecides() {
 		return policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: -1}}}

@@ -22,7 +22,7 @@ import (
 // at the largest and then the smallest size, nccl-tests from 2.16.8 on at all sizes in turn. Queries for another
 // collective than the first one asked about begin no pass.
 type passes struct {
-	comm  *Comm
+	comm  *Communicator
 	names []string
 	of    []*snapshot // by pass; they share the first one's counts
 	after *snapshot   // the default, once all are over
@@ -36,7 +36,7 @@ type passes struct {
 const DefaultPass = policyfile.DefaultPass
 
 // openPasses prepares what NCCL_TUNER_PASSES names.
-func (c *Comm) openPasses() error {
+func (c *Communicator) openPasses() error {
 	s := c.settings
 	if s.files.Deterministic {
 		return fmt.Errorf("%s is refused under %s=1: passes under different policies change the last bits of sums "+
@@ -50,7 +50,7 @@ func (c *Comm) openPasses() error {
 	if err != nil {
 		return err
 	}
-	counts := c.metrics.NewCounts(nil, c.info.NewHits)
+	counts := c.metrics.NewCounts(nil, c.info.NewCallsBy)
 	made := map[*policyfile.Version]*snapshot{}
 	prepared := func(v *policyfile.Version) *snapshot {
 		if made[v] == nil {
@@ -63,7 +63,7 @@ func (c *Comm) openPasses() error {
 	var meanings []string
 	for _, pass := range loaded {
 		p.names, p.of = append(p.names, pass.Name), append(p.of, prepared(pass.Version))
-		meanings = append(meanings, pass.Meaning())
+		meanings = append(meanings, pass.EffectDigest())
 	}
 	c.passes = p
 	c.logStart(record.Start{Passes: len(p.of), Policy: s.passes,
@@ -114,5 +114,5 @@ func (p *passes) logPass() {
 		return
 	}
 	p.comm.log.Event(telemetry.Info, &record.Pass{ID: p.comm.info.identity(), N: p.n, Of: len(p.of),
-		Policy: p.names[p.n-1], Version: shortDigest(p.now().Meaning())})
+		Policy: p.names[p.n-1], Version: shortDigest(p.now().EffectDigest())})
 }

@@ -24,7 +24,7 @@ func plan(t *testing.T, lines ...string) (file string) {
 }
 
 // channelsOf makes calls, and returns the channels that they get: 0 is NCCL's default.
-func channelsOf(c *Comm, calls ...nccl.Call) (got []int) {
+func channelsOf(c *Communicator, calls ...nccl.Call) (got []int) {
 	for _, call := range calls {
 		d, _ := c.Decide(policy.Query{Call: call, PipeOps: 1, Costs: treeIsCheaper})
 		got = append(got, d.Channels)

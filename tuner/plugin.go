@@ -66,7 +66,7 @@ func New(getenv func(string) string) *Plugin {
 
 // Record begins to record a communicator. It returns nil unless NCCL_TUNER_RECORD names a directory that can
 // be written to.
-func (p *Plugin) Record(c record.Comm, read telemetry.ReadCounts, log telemetry.Log) *telemetry.Recording {
+func (p *Plugin) Record(c record.CommRecord, read telemetry.ReadCounts, log telemetry.Log) *telemetry.Recording {
 	return p.recorder.Begin(p.getenv(EnvRecord), c, read, log)
 }
 

@@ -17,7 +17,7 @@ import (
 // counts stands for what is counted in C.
 type counts struct{ calls []record.Call }
 
-func (c *counts) read(to *record.Comm) {
+func (c *counts) read(to *record.CommRecord) {
 	if len(to.Calls) == 0 {
 		to.Calls = append(to.Calls, c.calls...)
 	}
@@ -55,7 +55,7 @@ func TestRecord(t *testing.T) {
 			{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 1024}, Algo: "ring", Proto: "simple"},
 			{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 99}, Algo: "ring", Proto: "simple"},
 		}}
-		r := p.Record(record.Comm{ID: "0x7", Rank: 3, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from.read, telemetry.Log{})
+		r := p.Record(record.CommRecord{ID: "0x7", Rank: 3, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from.read, telemetry.Log{})
 		if r == nil {
 			t.Fatal("nothing is recorded")
 		}
@@ -109,7 +109,7 @@ func TestRecordWithoutRows(t *testing.T) {
 		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, dir))
 		from := counts{[]record.Call{
 			{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 99}, Algo: "tree", Proto: "ll"}}}
-		r := p.Record(record.Comm{ID: "0x7", Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from.read, telemetry.Log{})
+		r := p.Record(record.CommRecord{ID: "0x7", Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from.read, telemetry.Log{})
 		c, err := p.Open(CommInfo{ID: 7, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 7}, telemetry.Log{})
 		if err != nil || !c.NeverDecides() {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ func oneOfEight() CommInfo {
 }
 
 // isLive reports whether a communicator takes part in the agreement of its ranks.
-func (c *Comm) isLive() bool { return c.member != nil && !c.member.IsStatic() }
+func (c *Communicator) isLive() bool { return c.member != nil && !c.member.IsStatic() }
 
 // A place that cannot be used fails init, and says which and what to do: other ranks may have met there, so this one
 // must not decide by itself. What can be used before the limit is used. The time is a simulated one.
@@ -139,7 +139,7 @@ func TestPlaceIsMadeAnew(t *testing.T) {
 			write(t, file, rows(1))
 			info := oneOfEight()
 			var processes []*Plugin
-			open := func(p *Plugin) *Comm {
+			open := func(p *Plugin) *Communicator {
 				info.Counter = &agree.Counter{}
 				c, err := p.Open(info, telemetry.Log{})
 				if err != nil {
@@ -163,9 +163,9 @@ func TestPlaceIsMadeAnew(t *testing.T) {
 			processes = append(processes, New(processes[0].getenv))
 			processes[2].shm = shm
 			for _, p := range processes[1:] {
-				if c := open(p); !c.isLive() || c.inForce().Meaning() != first.inForce().Meaning() {
-					t.Errorf("it starts on version %s, and the first on %s", c.inForce().Meaning(),
-						first.inForce().Meaning())
+				if c := open(p); !c.isLive() || c.inForce().EffectDigest() != first.inForce().EffectDigest() {
+					t.Errorf("it starts on version %s, and the first on %s", c.inForce().EffectDigest(),
+						first.inForce().EffectDigest())
 				}
 			}
 			for _, p := range processes {

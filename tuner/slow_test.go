@@ -88,7 +88,7 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 					t.Error(err)
 				default:
 					defer second.Close()
-					if got, want := second.inForce().Meaning(), own.Meaning(); got != want {
+					if got, want := second.inForce().EffectDigest(), own.EffectDigest(); got != want {
 						t.Errorf("one rank starts on version %s, the other on %s", want, got)
 					}
 				}

@@ -11,31 +11,31 @@ import (
 // snapshot is a version of the policy as one communicator uses it.
 type snapshot struct {
 	*policyfile.Version
-	comm *Comm
+	comm *Communicator
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
-	decisions *telemetry.DecisionLog
-	counts    *telemetry.Counts // of calls by what decided them
-	idle      bool              // nothing will ever be decided
+	decisions    *telemetry.DecisionLog
+	counts       *telemetry.Counts // of calls by what decided them
+	neverDecides bool              // nothing will ever be decided
 }
 
 // prepare makes this communicator's snapshot of a version. name is the communicator's on all ranks; "": none, or not
 // known.
-func (c *Comm) prepare(v *policyfile.Version, name string) *snapshot {
+func (c *Communicator) prepare(v *policyfile.Version, name string) *snapshot {
 	s := c.newSnapshot(v, name)
 	if c.settings.logDecisions {
 		s.decisions = telemetry.NewDecisionLog(c.log, c.info.identity(), v.Engine())
 	}
-	newHits := c.info.NewHits
-	if s.idle = c.fixedBy.label != "" && s.view.Empty(); s.idle {
-		newHits = nil
+	newCallsBy := c.info.NewCallsBy
+	if s.neverDecides = c.fixedBy.label != "" && s.view.Empty(); s.neverDecides {
+		newCallsBy = nil
 	}
-	s.counts = c.metrics.NewCounts(v.Engine(), newHits)
+	s.counts = c.metrics.NewCounts(v.Engine(), newCallsBy)
 	return s
 }
 
 // newSnapshot makes a snapshot without counts and a log of decisions, and reports rows without effect.
-func (c *Comm) newSnapshot(v *policyfile.Version, name string) *snapshot {
+func (c *Communicator) newSnapshot(v *policyfile.Version, name string) *snapshot {
 	e := v.Engine()
 	if e == nil {
 		e = &policy.Engine{}
@@ -68,7 +68,7 @@ func (s *snapshot) Retire() {
 
 // survive recovers from a panic on one of the plugin's own goroutines, where it would end the
 // job.
-func (c *Comm) survive(outcome string) {
+func (c *Communicator) survive(outcome string) {
 	if p := recover(); p != nil {
 		c.log.Warnf("%s: a defect in the plugin: %v; %s", c.info, p, outcome)
 	}
@@ -91,7 +91,7 @@ func ReportRows(view *policy.EngineView, say func(record.NoEffect), warn func(fo
 // 2.29.2 to 2.30.7 schedule a group of broadcasts with different roots by asking the tuner about an AllGather
 // (src/scheduler/allgatherv_sched.cc). If the answer has more channels than the communicator, all ranks end in an
 // internal error or a crash. It logs once for a communicator, for the first version that has such counts.
-func (c *Comm) logUnchecked(view *policy.EngineView) {
+func (c *Communicator) logUnchecked(view *policy.EngineView) {
 	rows, first, model := view.UncheckedAllGathers()
 	if rows == 0 && !model || c.loggedUnchecked.Swap(true) {
 		return

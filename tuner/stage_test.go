@@ -33,8 +33,8 @@ func TestStage(t *testing.T) {
 			"a defect in the plugin: odd"},
 	} {
 		p := New(env())
-		comm := &Comm{plugin: p, info: eightRanks, metrics: p.exporter.New("")}
-		comm.info.NewHits = c.hits
+		comm := &Communicator{plugin: p, info: eightRanks, metrics: p.exporter.New("")}
+		comm.info.NewCallsBy = c.hits
 		s, err := comm.stage(c.content, agree.DigestOf(c.content), agree.Ranks{})
 		switch {
 		case c.err != "":

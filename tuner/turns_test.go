@@ -16,7 +16,7 @@ import (
 
 // step makes the calls of a step as the host does, and stamps them. NCCL's choice takes 20 % longer than one channel,
 // and two channels 40 %.
-func step(t *testing.T, c *Comm) {
+func step(t *testing.T, c *Communicator) {
 	t.Helper()
 	counter, clock := c.info.Counter, c.info.Clock
 	for _, bytes := range []uint64{1 << 20, 2 << 20} {

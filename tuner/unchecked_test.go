@@ -29,7 +29,7 @@ func TestUncheckedAllGatherIsSaidOnce(t *testing.T) {
 		"allreduce,0,inf,ring,ll,4,-1,-1\nallgather,0,inf,ring,ll,4,-1,-1\n"
 	for _, unchecked := range []bool{false, true} {
 		var said []string
-		c := &Comm{log: telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
+		c := &Communicator{log: telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
 			said = append(said, text)
 		}}}
 		for i, rows := range []string{without, with, without, with} {

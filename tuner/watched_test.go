@@ -57,7 +57,7 @@ func TestChangeDuringInit(t *testing.T) {
 		}
 		return nil, nil
 	}
-	second, err := p.Open(CommInfo{ID: rand.Uint64(), Comm: one, ABI: 7, Counter: counter, NewHits: newHits},
+	second, err := p.Open(CommInfo{ID: rand.Uint64(), Comm: one, ABI: 7, Counter: counter, NewCallsBy: newHits},
 		log)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestTooLargeAnEdit(t *testing.T) {
 		}
 	}
 	p := New(env(EnvConfigFile, file))
-	open := func() *Comm {
+	open := func() *Communicator {
 		t.Helper()
 		c, err := p.Open(CommInfo{ID: rand.Uint64(), Comm: nccl.Comm{Nodes: 1, Ranks: 1}, ABI: 7,
 			Counter: new(agree.Counter)}, log)

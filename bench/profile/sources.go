@@ -42,7 +42,7 @@ func (j *Job) Recorder(name string, in io.Reader) error {
 	return nil
 }
 
-func (j *Job) recordedComm(of process, c *record.Comm) {
+func (j *Job) recordedComm(of process, c *record.CommRecord) {
 	if c.Ranks == 1 {
 		j.others["collectives of a single rank"]++
 		return

@@ -140,7 +140,7 @@ func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 	}
 	if d.Frozen() {
 		m.next(frozen)
-		m.log(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.inForce.Snapshot.Meaning())
+		m.log(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.inForce.Snapshot.EffectDigest())
 		return
 	}
 	m.next(idle)
@@ -148,11 +148,11 @@ func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 	if d.Abort == Late || d.Abort == Slow { // by farther than that the next proposals are, also of other versions
 		m.background.farther = max(2*m.background.farther, m.background.lead)
 	}
-	if e := m.pending; e != nil && e.Meaning == c.Meaning {
+	if e := m.pending; e != nil && e.EffectDigest == c.EffectDigest {
 		now := m.cfg.Clock.Now()
 		if e.aborted(d, now, m.cfg.Counter) {
 			m.log(true, "change %d: aborted for the %dth time because a rank cannot use version %.12s, the last: %s; "+
-				"it is given up until the file changes", k, e.vetoes, e.Meaning, d)
+				"it is given up until the file changes", k, e.vetoes, e.EffectDigest, d)
 			m.pending = nil
 			return
 		}
@@ -224,7 +224,7 @@ func (m *Member) loseRecords() {
 			s.dropStaged()
 			s.next(frozen)
 			s.log(true, "the ranks' records have vanished from the rendezvous: somebody has emptied or replaced it; "+
-				"this communicator keeps version %.12s for good", s.inForce.Snapshot.Meaning())
+				"this communicator keeps version %.12s for good", s.inForce.Snapshot.EffectDigest())
 		}
 		s.mu.Unlock()
 	}
@@ -234,5 +234,5 @@ func (m *Member) loseRecords() {
 func (m *Member) superseded(c change) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return c.mine && m.pending != nil && m.pending.Meaning != c.Meaning
+	return c.mine && m.pending != nil && m.pending.EffectDigest != c.EffectDigest
 }

@@ -13,9 +13,9 @@ import (
 // same when it is written, and a look at the store tells of each communicator and names the record that is damaged.
 func FuzzRecords(f *testing.F) {
 	c := keys(CommKey(0x2a, 2))
-	f.Add(c.dir(kindInit), encode(VersionID{Content: "a", Meaning: "b"}))
+	f.Add(c.dir(kindInit), encode(VersionID{Content: "a", EffectDigest: "b"}))
 	f.Add(c.slot(1), []byte("id host 1\nname"))
-	f.Add(c.proposal(1), encode(Proposal{VersionID: VersionID{Content: "a", Meaning: "b"}, Check: 1, Switch: 2, Tag: "t"}))
+	f.Add(c.proposal(1), encode(Proposal{VersionID: VersionID{Content: "a", EffectDigest: "b"}, Check: 1, Switch: 2, Tag: "t"}))
 	f.Add(c.proposal(2), []byte(`{"freeze":true,"slot":-1}`))
 	f.Add(c.decision(1, Decision{Commit: true, At: 7, By: 1}), []byte("x"))
 	f.Add(c.decision(1, Decision{Abort: CannotStage, By: -1}), []byte{})
@@ -52,7 +52,7 @@ func FuzzRecords(f *testing.F) {
 		store := newMemStore()
 		handle := store.Handle("outside", 0, memFaults{})
 		store.Put(handle, key, value)
-		store.Put(handle, keys(k.Comm).dir(kindInit), encode(VersionID{Content: "start", Meaning: "start"}))
+		store.Put(handle, keys(k.Comm).dir(kindInit), encode(VersionID{Content: "start", EffectDigest: "start"}))
 		all, err := Inspect(handle).Communicators(t.Context())
 		if err != nil {
 			t.Fatal(err)

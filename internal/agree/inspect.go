@@ -173,7 +173,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 func (in *Inspector) Content(ctx context.Context, v VersionID) ([]byte, error) {
 	content, ok := readContent(ctx, in.records.Get, v)
 	if !ok {
-		return nil, fmt.Errorf("version %.12s is not in the store", v.Meaning)
+		return nil, fmt.Errorf("version %.12s is not in the store", v.EffectDigest)
 	}
 	return content, nil
 }

@@ -95,7 +95,7 @@ func TestInspectChange(t *testing.T) {
 	}
 	seen := seenFrom(t, p, every10...)
 	first, last := seen[0], seen[len(seen)-1]
-	if v, since := first.InForce(); v.Meaning != "A" || !since.Equal(first.Started) || underWay(first) != nil ||
+	if v, since := first.InForce(); v.EffectDigest != "A" || !since.Equal(first.Started) || underWay(first) != nil ||
 		len(first.Slots) != 3 || len(first.Changes) != 0 {
 		t.Errorf("before: %+v", first)
 	}
@@ -110,7 +110,7 @@ func TestInspectChange(t *testing.T) {
 		v, _ := c.InForce()
 		if change := underWay(c); change != nil {
 			acks[len(change.Acks)] = true
-			if v.Meaning != "A" || change.Proposal.Meaning != "B" || change.Proposal.Slot != 1 || change.K != 1 {
+			if v.EffectDigest != "A" || change.Proposal.EffectDigest != "B" || change.Proposal.Slot != 1 || change.K != 1 {
 				t.Errorf("pending: %+v", c)
 			}
 		}
@@ -119,11 +119,11 @@ func TestInspectChange(t *testing.T) {
 		t.Errorf("numbers of acknowledgements seen: %v", acks)
 	}
 	v, since := last.InForce()
-	if v.Meaning != "B" || since.Before(last.Changes[0].Proposed) || underWay(last) != nil || last.Frozen() != nil ||
+	if v.EffectDigest != "B" || since.Before(last.Changes[0].Proposed) || underWay(last) != nil || last.Frozen() != nil ||
 		!slices.Equal(slots(last, left), []int{0, 1, 2}) {
 		t.Errorf("after: %+v", last)
 	}
-	if all := last.Versions(); len(all) != 2 || all[0].Meaning != "A" || all[1].Meaning != "B" ||
+	if all := last.Versions(); len(all) != 2 || all[0].EffectDigest != "A" || all[1].EffectDigest != "B" ||
 		all[1].Key() != keys("comm").of(kindContent, 1)+"/"+DigestOf([]byte("B")) {
 		t.Errorf("versions: %v", all)
 	}
@@ -168,7 +168,7 @@ func TestInspectRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := seenFrom(t, c.plan)
 			end := seen[len(seen)-1]
-			if v, _ := end.InForce(); v.Meaning != "A" || !c.check(end) {
+			if v, _ := end.InForce(); v.EffectDigest != "A" || !c.check(end) {
 				t.Errorf("%+v", end)
 			}
 		})
@@ -216,7 +216,7 @@ func TestInspectForeignRecords(t *testing.T) {
 		}
 		all, err := Inspect(h).Communicators(ctx)
 		if err != nil || len(all) != 1 || len(all[0].Slots) != 1 || len(all[0].Changes) != 0 ||
-			all[0].Start.Meaning != "y" {
+			all[0].Start.EffectDigest != "y" {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		if f := all[0].Faults; len(f) != 1 ||
@@ -257,7 +257,7 @@ func TestInspectorRemembers(t *testing.T) {
 			}
 		}
 		k := keys(simulated)
-		put(k.dir(kindInit), encode(VersionID{Content: DigestOf([]byte("A")), Meaning: "a"}))
+		put(k.dir(kindInit), encode(VersionID{Content: DigestOf([]byte("A")), EffectDigest: "a"}))
 		put(VersionID{Content: DigestOf([]byte("A"))}.Key(), []byte("A"))
 		in := Inspect(h)
 		look := func(want int) Communicator {
@@ -270,7 +270,7 @@ func TestInspectorRemembers(t *testing.T) {
 			return all[0]
 		}
 		look(1)
-		put(k.proposal(1), encode(Proposal{VersionID: VersionID{Content: "x", Meaning: "b"}, Check: 1, Switch: 2}))
+		put(k.proposal(1), encode(Proposal{VersionID: VersionID{Content: "x", EffectDigest: "b"}, Check: 1, Switch: 2}))
 		put(k.ack(1, 5, 0, 2), nil)
 		c := look(1)
 		if p := underWay(c); p == nil || len(p.Acks) != 2 || !p.Acks[2] || !p.Acks[0] {

@@ -41,7 +41,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if cfg.Thread == nil {
 		cfg.Thread = syscall.Gettid
 	}
-	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, change: change{k: 1}, lastRead: cfg.Own.Meaning,
+	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, change: change{k: 1}, lastRead: cfg.Own.EffectDigest,
 		done: make(chan struct{}), wake: make(chan struct{}, 1), background: background{advised: map[Reason]bool{}}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trigger.Store(Never)
@@ -99,7 +99,7 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	}
 	if m.slot >= 0 {
 		if err == nil {
-			m.log(false, "rank joined as rank index %d of %d, version %.12s", m.slot, m.cfg.Ranks, v.Meaning)
+			m.log(false, "rank joined as rank index %d of %d, version %.12s", m.slot, m.cfg.Ranks, v.EffectDigest)
 		}
 		return err
 	}
@@ -227,7 +227,7 @@ func (m *Member) loadStart(ctx context.Context, v VersionID) (err error) {
 	m.inForce.Snapshot, err = m.load(ctx, v)
 	if errors.Is(err, ErrUnreachable) && v != m.cfg.Own {
 		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
-			ErrOtherVersion, v.Meaning, m.cfg.Own.Meaning, err)
+			ErrOtherVersion, v.EffectDigest, m.cfg.Own.EffectDigest, err)
 	}
 	return err
 }
@@ -260,7 +260,7 @@ func (m *Member) stage(ctx context.Context, v VersionID, content []byte) (Snapsh
 	if err != nil {
 		return nil, err
 	}
-	if snapshot.Meaning() != v.Meaning {
+	if snapshot.EffectDigest() != v.EffectDigest {
 		m.retired.add(snapshot)
 		return nil, ErrMixedBuilds
 	}

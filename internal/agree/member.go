@@ -49,7 +49,7 @@ type Log interface {
 // A Snapshot is a version that is ready for use by one member. Its methods run where
 // Stage does, and in Close.
 type Snapshot interface {
-	Meaning() string // digest of what it means to this rank
+	EffectDigest() string // digest of what it means to this rank
 	// Retire is called once the snapshot is no longer in force, or will never be. It is not called for the
 	// snapshot that is in force at the end.
 	Retire()
@@ -205,10 +205,10 @@ type InForce struct {
 	Snapshot Snapshot
 	From     uint64 // the first call that it decides
 	Proposed bool   // it comes from Propose, not from an edit
-	// Wanted is the meaning of the latest edit: of this rank's file, or of another's if it has come
+	// LatestEdit is the effect digest of the latest edit: of this rank's file, or of another's if it has come
 	// into force.
-	Wanted string
-	change uint64 // that brought it; 0: it is the start version
+	LatestEdit string
+	change     uint64 // that brought it; 0: it is the start version
 }
 
 // A pendingEdit is a version that this rank wants in force and that is not yet. It is a new state of the
@@ -392,16 +392,16 @@ func (m *Member) dropStaged() {
 
 // putInForce brings a version into force at v.From. The caller is the main thread and holds the mutex.
 func (m *Member) putInForce(v InForce) {
-	e, mine, meaning := m.pending, m.change.mine, v.Snapshot.Meaning()
-	own := e != nil && !e.proposed && e.Meaning == meaning
+	e, mine, meaning := m.pending, m.change.mine, v.Snapshot.EffectDigest()
+	own := e != nil && !e.proposed && e.EffectDigest == meaning
 	edited := own || !mine // what other ranks propose are edits
 	m.retired.add(m.inForce.Snapshot)
-	v.Proposed, v.Wanted = !edited, m.inForce.Wanted
+	v.Proposed, v.LatestEdit = !edited, m.inForce.LatestEdit
 	if edited {
-		m.editUnreported, v.Wanted = true, meaning
+		m.editUnreported, v.LatestEdit = true, meaning
 	}
 	m.inForce = v
-	if e != nil && (e.Meaning == meaning || e.proposed && edited) {
+	if e != nil && (e.EffectDigest == meaning || e.proposed && edited) {
 		m.pending = nil
 	}
 	since, took := "", time.Duration(0)
@@ -436,10 +436,10 @@ func (m *Member) failSilently(err error) {
 func (m *Member) Offer(v VersionID, content []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if v.Meaning == m.lastRead {
+	if v.EffectDigest == m.lastRead {
 		return
 	}
-	m.lastRead, m.inForce.Wanted = v.Meaning, v.Meaning
+	m.lastRead, m.inForce.LatestEdit = v.EffectDigest, v.EffectDigest
 	m.pending = &pendingEdit{VersionID: v, content: content, since: m.cfg.Clock.Now()}
 	m.wakeUp()
 }
@@ -453,7 +453,7 @@ func (m *Member) Offer(v VersionID, content []byte) {
 func (m *Member) Propose(v VersionID, content []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.pending; m.editUnreported || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
+	if e := m.pending; m.editUnreported || e != nil && (!e.proposed || e.EffectDigest == v.EffectDigest) {
 		return
 	}
 	m.pending = &pendingEdit{VersionID: v, content: content, since: m.cfg.Clock.Now(), proposed: true}

@@ -94,7 +94,7 @@ var mutations = []mutation{
 		}
 		_ = m.cfg.Store.Remove(ctx, key)`}}, 4, ""},
 	{"ignore what a version means to this rank",
-		[]edit{{"stage", "snapshot.Meaning() != v.Meaning", "snapshot.Meaning() != v.Meaning && !WRONG"}}, 88, ""},
+		[]edit{{"stage", "snapshot.EffectDigest() != v.EffectDigest", "snapshot.EffectDigest() != v.EffectDigest && !WRONG"}}, 88, ""},
 	{"let a duplicate communicator just be static",
 		[]edit{{"joinGeneration", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 247, ""},
 	{"start alone where the store does not answer",

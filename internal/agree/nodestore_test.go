@@ -145,7 +145,7 @@ func TestNodeStoreMoveTellsWhenItCannotMirror(t *testing.T) {
 func TestAggregatorForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, local := newMemStore(), newMemStore()
-		proposal := encode(Proposal{VersionID: VersionID{Content: "x", Meaning: "x"}, Check: 1, Switch: 2})
+		proposal := encode(Proposal{VersionID: VersionID{Content: "x", EffectDigest: "x"}, Check: 1, Switch: 2})
 		for i := range 50 {
 			shared.Put(nil, keys(fmt.Sprint("elsewhere", i)).open(1), nil)
 		}
@@ -196,7 +196,7 @@ func TestAggregatorOfAVanishedProposal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, local := newMemStore(), newMemStore()
 		own := keys("own")
-		shared.Put(nil, own.proposal(1), encode(Proposal{VersionID: VersionID{Content: "x", Meaning: "x"}, Check: 1, Switch: 2}))
+		shared.Put(nil, own.proposal(1), encode(Proposal{VersionID: VersionID{Content: "x", EffectDigest: "x"}, Check: 1, Switch: 2}))
 		shared.Put(nil, own.open(1), nil)
 		shared.Put(nil, VersionID{Content: "x"}.Key(), []byte("x"))
 		local.Put(nil, own.slot(0), []byte("rank"))

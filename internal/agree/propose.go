@@ -13,7 +13,7 @@ import (
 func (m *Member) propose(k uint64) time.Duration {
 	m.mu.Lock()
 	e := m.pending
-	if e != nil && e.Meaning == m.inForce.Snapshot.Meaning() {
+	if e != nil && e.EffectDigest == m.inForce.Snapshot.EffectDigest() {
 		m.pending, e = nil, nil
 	}
 	m.mu.Unlock()
@@ -29,11 +29,11 @@ func (m *Member) propose(k uint64) time.Duration {
 	if !m.allSlots() {
 		return m.cfg.Timing.IdlePoll
 	}
-	proposed := VersionID{Content: e.Content, Meaning: e.Meaning, Dir: m.keys.of(kindContent, k)}
+	proposed := VersionID{Content: e.Content, EffectDigest: e.EffectDigest, Dir: m.keys.of(kindContent, k)}
 	if e.stored != k {
 		if _, err := m.put(proposed.Key(), e.content); errors.Is(err, ErrRefused) {
 			if e.attempts == 0 {
-				m.log(true, "version %.12s waits: %v", e.Meaning, err)
+				m.log(true, "version %.12s waits: %v", e.EffectDigest, err)
 			}
 			e.delay(m.cfg.Clock.Now())
 			return m.cfg.Timing.ActivePoll
@@ -129,7 +129,7 @@ func (m *Member) acceptProposal(k uint64, text []byte) time.Duration {
 	m.update(func(now *change) { *now = c })
 	if c.mine {
 		m.log(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far",
-			k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
+			k, p.EffectDigest, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
 	}
 	return m.stageProposal(c)
 }

@@ -50,7 +50,7 @@ type snapshot struct {
 	retired bool
 }
 
-func (s *snapshot) Meaning() string { return s.r.meaning(s.content) }
+func (s *snapshot) EffectDigest() string { return s.r.meaning(s.content) }
 
 func (s *snapshot) Retire() { s.r.w.check.retire(s.r, s) }
 
@@ -72,7 +72,7 @@ func (r *rank) isCrashed() bool {
 }
 
 func (r *rank) version(content string) VersionID {
-	return VersionID{Content: DigestOf([]byte(content)), Meaning: r.meaning(content)}
+	return VersionID{Content: DigestOf([]byte(content)), EffectDigest: r.meaning(content)}
 }
 
 func (r *rank) meaning(content string) string {

@@ -16,8 +16,8 @@ import (
 // VersionID names a version of the policy in records, by digests instead of its bytes. The zero value stands for an
 // unknown version.
 type VersionID struct {
-	Content string `json:"content"` // digest
-	Meaning string `json:"meaning"` // digest of what it means; equal for files that differ in comments only
+	Content      string `json:"content"` // digest
+	EffectDigest string `json:"meaning"` // digest of what it means; equal for files that differ in comments only
 	// Dir is where the content lies, under its digest; "" is VersionDir. A proposal's lies beside the other records of
 	// the change, and is removed with them.
 	Dir string `json:"dir,omitempty"`

@@ -56,8 +56,8 @@ func TestKeys(t *testing.T) {
 // So must the values of records stay what they are.
 func TestRecords(t *testing.T) {
 	t.Parallel()
-	v := VersionID{Content: "c", Meaning: "m"}
-	proposed := VersionID{Content: "c", Meaning: "m", Dir: "c/x/v/1"}
+	v := VersionID{Content: "c", EffectDigest: "m"}
+	proposed := VersionID{Content: "c", EffectDigest: "m", Dir: "c/x/v/1"}
 	for want, record := range map[string]any{
 		`{"content":"c","meaning":"m"}`: v,
 		`{"content":"c","meaning":"m","dir":"c/x/v/1","check":1,"switch":2,"slot":3,"tag":"t","token":"k"}`: Proposal{

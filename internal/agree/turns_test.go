@@ -114,13 +114,13 @@ func TestInForce(t *testing.T) {
 		p.turns(4*time.Second, 1)
 		p.saved(8*time.Second, "T", 0)
 		p.saved(12*time.Second, "B", 1)
-		for at, want := range map[time.Duration]InForce{3: {}, 7: {Proposed: true}, 9: {Proposed: true, Wanted: "T"},
-			16: {Wanted: "B"}} {
+		for at, want := range map[time.Duration]InForce{3: {}, 7: {Proposed: true}, 9: {Proposed: true, LatestEdit: "T"},
+			16: {LatestEdit: "B"}} {
 			p.events = append(p.events, event{at * time.Second, func(w *world) {
 				r := w.rank(0)
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				if got := r.m.InForce(); got.Proposed != want.Proposed || got.Wanted != want.Wanted ||
+				if got := r.m.InForce(); got.Proposed != want.Proposed || got.LatestEdit != want.LatestEdit ||
 					(got.From > 0) != (at > 4) {
 					t.Errorf("seed %d, after %d s: %+v, want %+v", seed, at, got, want)
 				}

@@ -34,7 +34,7 @@ var (
 		ofComm("policy_version", "policy", "model")}
 	Calls = Metric{"nccl_tuner_calls_total", "counter",
 		"Calls of NCCL that were decided, by a row, the model or NCCL.", ofComm()}
-	Hits = Metric{"nccl_tuner_hits_total", "counter", "The same calls by what decided them: row, model, nccl.",
+	CallsByDecider = Metric{"nccl_tuner_hits_total", "counter", "The same calls by what decided them: row, model, nccl.",
 		ofComm("decided_by")}
 	LastCall = Metric{"nccl_tuner_last_call_timestamp_seconds", "gauge",
 		"When the process last noticed, as it wrote this file, that calls had been decided; 0: never.", ofComm()}
@@ -49,7 +49,7 @@ var (
 	ChangeTime = Metric{"nccl_tuner_change_seconds", "summary",
 		"Time from an edit of this rank's file to the first call that it decides.", nil}
 
-	RowHits = Metric{"nccl_tuner_row_hits_total", "counter",
+	CallsByRow = Metric{"nccl_tuner_row_hits_total", "counter",
 		"Calls that a row of the policy decided, in all communicators of the process.", []string{"row"}}
 )
 
@@ -64,8 +64,8 @@ var (
 )
 
 // Library are all metrics of the library's files, in their order there.
-var Library = []Metric{Info, Updated, Communicators, Errors, Refused, Version, Calls, Hits, LastCall, Silent,
-	Unchangeable, Pending, Changes, ChangeTime, RowHits, StepTime, StepPairs}
+var Library = []Metric{Info, Updated, Communicators, Errors, Refused, Version, Calls, CallsByDecider, LastCall, Silent,
+	Unchangeable, Pending, Changes, ChangeTime, CallsByRow, StepTime, StepPairs}
 
 // ofRecords are the labels of a communicator, which come from the ranks' records.
 func ofRecords(more ...string) []string {

@@ -13,10 +13,10 @@ import (
 // The text is as node_exporter wants it, whatever is in a label.
 func TestPage(t *testing.T) {
 	p := metrics.NewPage(metrics.Library, "node", "n1", "rank", "")
-	p.Add(metrics.RowHits, 3, "p.csv:1")
+	p.Add(metrics.CallsByRow, 3, "p.csv:1")
 	p.Add(metrics.Info, 1, "0.1.0")
-	p.Add(metrics.RowHits, 1<<53, "a\\b\"c\r\nd\xff\x1b.csv:2")
-	p.Add(metrics.RowHits, 5, strings.Repeat("x/", 2000)+"p.csv:3")
+	p.Add(metrics.CallsByRow, 1<<53, "a\\b\"c\r\nd\xff\x1b.csv:2")
+	p.Add(metrics.CallsByRow, 5, strings.Repeat("x/", 2000)+"p.csv:3")
 	p.AddSummary(metrics.ChangeTime, 3, 7.25)
 	text := string(p.Text())
 	want := `# HELP nccl_tuner_info ` + metrics.Info.Help + `
@@ -26,7 +26,7 @@ nccl_tuner_info{node="n1",release="0.1.0"} 1
 # TYPE nccl_tuner_change_seconds summary
 nccl_tuner_change_seconds_sum{node="n1"} 7.25
 nccl_tuner_change_seconds_count{node="n1"} 3
-# HELP nccl_tuner_row_hits_total ` + metrics.RowHits.Help + `
+# HELP nccl_tuner_row_hits_total ` + metrics.CallsByRow.Help + `
 # TYPE nccl_tuner_row_hits_total counter
 nccl_tuner_row_hits_total{node="n1",row="p.csv:1"} 3
 nccl_tuner_row_hits_total{node="n1",row="a\\b\"c\\u000d\\u000ad\\xff\\u001b.csv:2"} 9007199254740992
@@ -73,7 +73,7 @@ func TestValues(t *testing.T) {
 		want   []float64
 	}{
 		{metrics.Calls, "0x7", []float64{5}}, {metrics.Calls, "0x77", []float64{6}},
-		{metrics.LastCall, "0x7", []float64{1.5}}, {metrics.Calls, "0x8", nil}, {metrics.Hits, "0x7", nil},
+		{metrics.LastCall, "0x7", []float64{1.5}}, {metrics.Calls, "0x8", nil}, {metrics.CallsByDecider, "0x7", nil},
 	} {
 		if got := metrics.Values(text, c.metric, "comm_id", c.id); !slices.Equal(got, c.want) {
 			t.Errorf("%s of %s: %v, want %v", c.metric.Name, c.id, got, c.want)

@@ -19,15 +19,15 @@ const Head = `{"nccl_tuner_record":`
 
 // File is what one process recorded.
 type File struct {
-	Version int    `json:"nccl_tuner_record"`
-	Host    string `json:"host"`
-	PID     int    `json:"pid"`
-	Comms   []Comm `json:"communicators"`
-	Left    int    `json:"left_out,omitempty"` // communicators that found no room
+	Version int          `json:"nccl_tuner_record"`
+	Host    string       `json:"host"`
+	PID     int          `json:"pid"`
+	Comms   []CommRecord `json:"communicators"`
+	Left    int          `json:"left_out,omitempty"` // communicators that found no room
 }
 
-// Comm is one communicator as one of its ranks saw it.
-type Comm struct {
+// CommRecord is one communicator as one of its ranks saw it.
+type CommRecord struct {
 	ID   string `json:"id"` // equal on all ranks
 	Rank int    `json:"rank"`
 	nccl.Comm
@@ -86,7 +86,7 @@ const (
 	mostCalls = 1 << 50 // a billion a second take two weeks for as many
 )
 
-func (c *Comm) check() error {
+func (c *CommRecord) check() error {
 	switch {
 	case c.ID == "":
 		return fmt.Errorf("id is empty (needed: the communicator's)")

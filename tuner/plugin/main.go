@@ -112,7 +112,7 @@ var (
 
 // comm is what a handle stands for.
 type comm struct {
-	*tuner.Comm
+	*tuner.Communicator
 	log   telemetry.Log
 	nodes int
 }
@@ -147,8 +147,8 @@ func newCounts(n int) (calls []atomic.Uint64, free func()) {
 }
 
 // countsOf returns the counts of the version in force.
-func countsOf(c *tuner.Comm) *C.uint64_t {
-	return (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(c.Hits())))
+func countsOf(c *tuner.Communicator) *C.uint64_t {
+	return (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(c.CallsBy())))
 }
 
 // newStamps makes a clock's stamps. C frees them with the communicator.
@@ -186,7 +186,7 @@ func tunergoVersion() *C.char { return C.CString(tuner.Release) }
 //export tunergoOpen
 func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, callsBy **C.uint64_t, passes *C.bool) (result C.int) {
 	log := newLog(info.logger)
-	var c *tuner.Comm
+	var c *tuner.Communicator
 	defer recoverToC(log, "init fails", func() {
 		if c != nil {
 			c.Close()
@@ -210,10 +210,10 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, callsBy **C.uint
 		NCCL:       releases(info),
 		Name:       nameOf(info.name),
 
-		Counter:   counter,
-		NewHits:   newCounts,
-		Clock:     (*trial.Clock)(unsafe.Pointer(info.clock)),
-		NewStamps: newStamps,
+		Counter:    counter,
+		NewCallsBy: newCounts,
+		Clock:      (*trial.Clock)(unsafe.Pointer(info.clock)),
+		NewStamps:  newStamps,
 	}, log)
 	if err != nil {
 		log.Warnf("init fails: %v", err)
@@ -239,7 +239,7 @@ func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, callsBy **C.uint64_t)
 	if err := c.AtTrigger(uint64(call)); err != nil {
 		return C.RESULT_SYSTEM_ERROR
 	}
-	*callsBy = countsOf(c.Comm)
+	*callsBy = countsOf(c.Communicator)
 	return C.RESULT_SUCCESS
 }
 

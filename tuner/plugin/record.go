@@ -23,12 +23,12 @@ import (
 // counted is what the profiler half counts of a communicator.
 type counted struct {
 	c *C.struct_prof_comm
-	// at maps each slot in C to its index in record.Comm.Calls plus 1; 0: none yet.
+	// at maps each slot in C to its index in record.CommRecord.Calls plus 1; 0: none yet.
 	at [C.SHAPE_SLOTS]int
 }
 
 // read is a telemetry.ReadCounts.
-func (r *counted) read(to *record.Comm) {
+func (r *counted) read(to *record.CommRecord) {
 	for i := range r.at {
 		s := &r.c.shapes[i]
 		what := C.load_what(s)
@@ -67,7 +67,7 @@ func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) 
 	injectPanic("record")
 	startPoller()
 	readEnvironment(log)
-	r := process.Record(record.Comm{
+	r := process.Record(record.CommRecord{
 		ID: telemetry.CommID(uint64(c.id)), Rank: int(c.rank),
 		Comm: nccl.Comm{Nodes: int(c.nodes), Ranks: int(c.ranks)},
 	}, (&counted{c: c}).read, log)

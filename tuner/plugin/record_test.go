@@ -96,7 +96,7 @@ func TestRecordedV4(t *testing.T) {
 		t.Errorf("no line %q in %q", want, log)
 	}
 	_, f := readRecord(t, dir)
-	want := []record.Comm{
+	want := []record.CommRecord{
 		{ID: "0x77", Rank: 0, Comm: nccl.Comm{Nodes: 2, Ranks: 2}, Calls: []record.Call{}},
 		{ID: "0x99", Rank: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 2},
 			Calls: []record.Call{{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 8 << 10}, Algo: "collnet_chain",

@@ -56,7 +56,7 @@ type Version struct {
 // None is the version of a rank without usable files. It leaves everything to NCCL.
 var None = func() *Version {
 	content := Bundle{}.Encode()
-	return &Version{id: agree.VersionID{Content: agree.DigestOf(content), Meaning: nothing}, content: content}
+	return &Version{id: agree.VersionID{Content: agree.DigestOf(content), EffectDigest: nothing}, content: content}
 }()
 
 // nothing is the meaning of a version that leaves everything to NCCL.
@@ -65,8 +65,8 @@ const nothing = "nothing"
 // Engine returns what decides by the version; nil: NCCL decides everything.
 func (v *Version) Engine() *policy.Engine { return v.engine }
 
-// Meaning is the digest of what the version means on this machine.
-func (v *Version) Meaning() string { return v.id.Meaning }
+// EffectDigest is the digest of what the version means on this machine.
+func (v *Version) EffectDigest() string { return v.id.EffectDigest }
 
 // ID is how ranks name the version.
 func (v *Version) ID() agree.VersionID { return v.id }
@@ -82,7 +82,7 @@ func (v *Version) String() string {
 	}
 	names := []string{b.Policy.Name, b.Model.Name, b.Added.Name}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
-	return fmt.Sprintf("%s (version %.12s)", strings.Join(names, " with "), v.Meaning())
+	return fmt.Sprintf("%s (version %.12s)", strings.Join(names, " with "), v.EffectDigest())
 }
 
 // A Loader makes the versions of a process. Any goroutine may call its methods.
@@ -238,7 +238,7 @@ func (l *Loader) enter(content []byte, digest string, parse func() (*policy.Poli
 	if v := l.find(func(v *Version) bool { return v.id.Content == digest }); v != nil {
 		return v
 	}
-	v := &Version{id: agree.VersionID{Content: digest, Meaning: nothing}, content: content}
+	v := &Version{id: agree.VersionID{Content: digest, EffectDigest: nothing}, content: content}
 	v.compile = sync.OnceValue(func() error {
 		rows, costs, err := parse()
 		if err != nil {
@@ -253,7 +253,7 @@ func (l *Loader) enter(content []byte, digest string, parse func() (*policy.Poli
 		}
 		e := policy.NewEngine(rows, costs, here)
 		if e.Policy != nil || e.Model != nil {
-			v.engine, v.id.Meaning = e, e.Digest.Full()
+			v.engine, v.id.EffectDigest = e, e.Digest.Full()
 		}
 		var said, saidLacked sync.Once
 		v.logMachine = func(log telemetry.Log) {
@@ -373,7 +373,7 @@ func DecodeBundle(content []byte) (b Bundle, err error) {
 
 // SameMeaning reports whether the files of two versions mean the same on this machine, with the variables that getenv
 // knows. On another one a model may mean something else.
-func SameMeaning(a, b Bundle, getenv func(string) string) bool {
+func SameEffect(a, b Bundle, getenv func(string) string) bool {
 	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
 		return true
 	}
@@ -386,7 +386,7 @@ func SameMeaning(a, b Bundle, getenv func(string) string) bool {
 		if err != nil {
 			return false
 		}
-		meanings[i] = v.Meaning()
+		meanings[i] = v.EffectDigest()
 	}
 	return meanings[0] == meanings[1]
 }

@@ -96,7 +96,7 @@ func TestSameMeaning(t *testing.T) {
 		{rows(1), true}, {rows(1) + "# a comment\n", true}, {rows(2), false}, {"allreduce,0,inf,rign\n", false},
 		{"", false},
 	} {
-		if same := SameMeaning(bundle(rows(1)), bundle(c.other), unset); same != c.same {
+		if same := SameEffect(bundle(rows(1)), bundle(c.other), unset); same != c.same {
 			t.Errorf("%q: %v", c.other, same)
 		}
 	}
@@ -116,7 +116,7 @@ func TestVersionString(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Replace(v.String(), v.Meaning()[:min(12, len(v.Meaning()))], "M", 1); got != c.want {
+		if got := strings.Replace(v.String(), v.EffectDigest()[:min(12, len(v.EffectDigest()))], "M", 1); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}

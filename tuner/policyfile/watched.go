@@ -113,12 +113,12 @@ func (s *watchedSet) read(always bool) {
 	v, err := s.loader.use(f, s.settings, log)
 	s.files, s.last = f, v
 	if err != nil || v.Faulty {
-		log.Warnf("keeping version %.12s of %s, the last without errors", good.Meaning(), s.settings.names())
+		log.Warnf("keeping version %.12s of %s, the last without errors", good.EffectDigest(), s.settings.names())
 		return
 	}
 	if len(v.content) > MaxLiveBytes { // read for a communicator that was created later
 		log.Warnf("%s: %v; keeping version %.12s", s.settings.names(), tooLarge(int64(len(v.content)), MaxLiveBytes),
-			good.Meaning())
+			good.EffectDigest())
 		s.loader.judged(s.settings.names(), true)
 		return
 	}

@@ -35,7 +35,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal("nothing is offered")
 		}
 	}
-	if versions[0] != versions[1] || versions[0].Meaning() == own.Meaning() {
+	if versions[0] != versions[1] || versions[0].EffectDigest() == own.EffectDigest() {
 		t.Errorf("offered %v and %v after %v", versions[0], versions[1], own)
 	}
 	stops[0]()
@@ -67,7 +67,7 @@ func TestLongNameDelaysNoEdit(t *testing.T) {
 		set.read(false)
 	}
 	l.leaveWatch(set, one)
-	if offered == nil || offered.Meaning() == own.Meaning() {
+	if offered == nil || offered.EffectDigest() == own.EffectDigest() {
 		t.Errorf("offered %v after %v", offered, own)
 	}
 	long := slices.IndexFunc(r.lines, func(line string) bool { return len(line) > 1000 })

@@ -20,35 +20,35 @@ const (
 
 // Counts are a communicator's calls by what decided them, under one version of the policy.
 type Counts struct {
-	comm   *CommMetrics
-	engine *policy.Engine // nil: NCCL decides everything
-	hits   []atomic.Uint64
-	free   func()
+	comm    *CommMetrics
+	engine  *policy.Engine // nil: NCCL decides everything
+	callsBy []atomic.Uint64
+	free    func()
 }
 
-// NewHits makes the memory of n counts.
-type NewHits func(n int) (hits []atomic.Uint64, free func())
+// NewCallsBy makes the memory of n counts.
+type NewCallsBy func(n int) (callsBy []atomic.Uint64, free func())
 
-// NewCounts makes the counts of a version of the communicator's policy until Free. Without newHits
+// NewCounts makes the counts of a version of the communicator's policy until Free. Without newCallsBy
 // nobody counts.
-func (m *CommMetrics) NewCounts(e *policy.Engine, newHits NewHits) *Counts {
+func (m *CommMetrics) NewCounts(e *policy.Engine, newCallsBy NewCallsBy) *Counts {
 	c := &Counts{comm: m, engine: e, free: func() {}}
-	if newHits == nil {
+	if newCallsBy == nil {
 		return c
 	}
 	n := firstRow
 	if m.wanted() && e != nil && e.Policy != nil {
 		n = min(firstRow+len(e.Policy.Rules), maxDeciders)
 	}
-	c.hits, c.free = newHits(n)
+	c.callsBy, c.free = newCallsBy(n)
 	if m.wanted() {
 		m.follow(c)
 	}
 	return c
 }
 
-// Hits returns the counts by number.
-func (c *Counts) Hits() []atomic.Uint64 { return c.hits }
+// CallsBy returns the counts by number.
+func (c *Counts) CallsBy() []atomic.Uint64 { return c.callsBy }
 
 // Free hands the memory back. The metrics keep what was counted.
 func (c *Counts) Free() {
@@ -63,7 +63,7 @@ func (c *Counts) Decider(a policy.Answer) int {
 		return byModel
 	case a.By != policy.ByRow:
 		return byNCCL
-	case firstRow+a.Rule < len(c.hits):
+	case firstRow+a.Rule < len(c.callsBy):
 		return firstRow + a.Rule
 	}
 	return lateRows
@@ -79,11 +79,11 @@ const noRule = lateRows - firstRow
 
 // add adds what a version has decided by now. It calls row for each row that has decided calls. Calls may go on
 // meanwhile.
-func (d *decided) add(hits []atomic.Uint64, row func(rule int, n uint64)) {
-	d.nccl += hits[byNCCL].Load()
-	d.model += hits[byModel].Load()
-	for i := lateRows; i < len(hits); i++ {
-		if n := hits[i].Load(); n > 0 {
+func (d *decided) add(callsBy []atomic.Uint64, row func(rule int, n uint64)) {
+	d.nccl += callsBy[byNCCL].Load()
+	d.model += callsBy[byModel].Load()
+	for i := lateRows; i < len(callsBy); i++ {
+		if n := callsBy[i].Load(); n > 0 {
 			d.rows += n
 			row(i-firstRow, n)
 		}

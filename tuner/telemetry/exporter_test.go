@@ -69,7 +69,7 @@ func (c *playedComm) close() {
 func (c *playedComm) ask(coll nccl.Coll, bytes uint64, n uint64) {
 	a := c.view.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1,
 		Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
-	c.counts.Hits()[c.counts.Decider(a)].Add(n)
+	c.counts.CallsBy()[c.counts.Decider(a)].Add(n)
 }
 
 func scrape(t *testing.T, e *Exporter) metricstest.Samples {
@@ -238,7 +238,7 @@ func TestNoMetrics(t *testing.T) {
 	e := newExporter()
 	c := open(e, "", engineOf(t, "allreduce,0,inf,ring,ll,1,-1,-1\n"), Log{})
 	defer c.close()
-	if e.opened != 0 || e.stop != nil || len(c.counts.Hits()) != firstRow {
+	if e.opened != 0 || e.stop != nil || len(c.counts.CallsBy()) != firstRow {
 		t.Error("the exporter runs")
 	}
 }
@@ -260,7 +260,7 @@ func TestLastCall(t *testing.T) {
 			t.Errorf("%v without a call", got)
 		}
 		time.Sleep(time.Hour) // simulated
-		c.counts.hits[firstRow].Add(3)
+		c.counts.callsBy[firstRow].Add(3)
 		want := float64(time.Now().Unix())
 		for range 2 {
 			if got := last(); int64(got) != int64(want) {
@@ -268,7 +268,7 @@ func TestLastCall(t *testing.T) {
 			}
 			time.Sleep(time.Hour) // without a call
 		}
-		c.counts.hits[byNCCL].Add(1)
+		c.counts.callsBy[byNCCL].Add(1)
 		if got := last(); got < want+7200 {
 			t.Errorf("%v after a call two hours later", got)
 		}

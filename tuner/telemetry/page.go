@@ -49,10 +49,10 @@ type rowTotals map[string]uint64
 // otherRows names all rows together that have no name of their own.
 const otherRows = "other"
 
-// add adds to hits, a copy of t or t itself, what a version has decided. A row keeps its name, so that no
+// add adds to byRow, a copy of t or t itself, what a version has decided. A row keeps its name, so that no
 // counter ever falls.
-func (t rowTotals) add(hits rowTotals, c *Counts, total *decided) {
-	total.add(c.hits, func(rule int, n uint64) {
+func (t rowTotals) add(byRow rowTotals, c *Counts, total *decided) {
+	total.add(c.callsBy, func(rule int, n uint64) {
 		name := otherRows
 		if rule != noRule {
 			name = c.engine.Policy.Place(rule)
@@ -63,7 +63,7 @@ func (t rowTotals) add(hits rowTotals, c *Counts, total *decided) {
 			}
 			t[name] += 0 // the name is taken
 		}
-		hits[name] += n
+		byRow[name] += n
 	})
 }
 
@@ -169,11 +169,11 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.Add(metrics.Communicators, float64(len(e.comms)))
-	hits := maps.Clone(e.rows)
+	byRow := maps.Clone(e.rows)
 	for i, m := range e.comms {
 		total := m.before
 		for _, c := range m.counting {
-			e.rows.add(hits, c, &total)
+			e.rows.add(byRow, c, &total)
 		}
 		if n := total.calls(); n != m.asked {
 			m.asked, m.lastAsked = n, time.Now()
@@ -183,8 +183,8 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 			s.addTo(p, m, total)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(hits)) {
-		p.Add(metrics.RowHits, float64(hits[name]), name)
+	for _, name := range slices.Sorted(maps.Keys(byRow)) {
+		p.Add(metrics.CallsByRow, float64(byRow[name]), name)
 	}
 }
 
@@ -218,9 +218,9 @@ func (s *CommState) addTo(p *metrics.Page, m *CommMetrics, total decided) {
 	p.Add(metrics.Version, 1, with(shortVersion(s.Version), rows, costs)...)
 	if !s.NeverDecides {
 		p.Add(metrics.Calls, float64(total.calls()), with()...)
-		p.Add(metrics.Hits, float64(total.rows), with("row")...)
-		p.Add(metrics.Hits, float64(total.model), with("model")...)
-		p.Add(metrics.Hits, float64(total.nccl), with("nccl")...)
+		p.Add(metrics.CallsByDecider, float64(total.rows), with("row")...)
+		p.Add(metrics.CallsByDecider, float64(total.model), with("model")...)
+		p.Add(metrics.CallsByDecider, float64(total.nccl), with("nccl")...)
 		p.Add(metrics.LastCall, timestamp(m.lastAsked), with()...)
 	}
 	if f := s.Finding; f != nil {

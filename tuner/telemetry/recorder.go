@@ -19,7 +19,7 @@ import (
 
 // ReadCounts brings a communicator's calls up to date with what the profiler half has counted in C. One
 // goroutine at a time calls it, and none after Recording.End.
-type ReadCounts func(*record.Comm)
+type ReadCounts func(*record.CommRecord)
 
 // A Recorder keeps what the communicators of this process did, and writes it to one file.
 type Recorder struct {
@@ -41,8 +41,8 @@ type Recorder struct {
 type Recording struct {
 	recorder *Recorder
 	log      Log
-	data     record.Comm // guarded by Recorder.mu, as is read
-	read     ReadCounts  // nil: the communicator is gone
+	data     record.CommRecord // guarded by Recorder.mu, as is read
+	read     ReadCounts        // nil: the communicator is gone
 
 	mu      sync.Mutex // guards what follows; not Recorder.mu, because Decide must not wait for a file
 	decided map[ranKey]shapeDecision
@@ -80,7 +80,7 @@ func CommID(id uint64) string { return fmt.Sprintf("%#x", id) }
 
 // Begin begins to record a communicator, which has no calls yet, to a directory. It returns nil if dir is
 // empty or cannot be written to.
-func (r *Recorder) Begin(dir string, comm record.Comm, read ReadCounts, log Log) *Recording {
+func (r *Recorder) Begin(dir string, comm record.CommRecord, read ReadCounts, log Log) *Recording {
 	if dir == "" {
 		return nil
 	}

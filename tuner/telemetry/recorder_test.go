@@ -18,7 +18,7 @@ import (
 // counts stands for what is counted in C.
 type counts struct{ calls []record.Call }
 
-func (c *counts) read(to *record.Comm) {
+func (c *counts) read(to *record.CommRecord) {
 	if len(to.Calls) == 0 {
 		to.Calls = append(to.Calls, c.calls...)
 	}
@@ -53,7 +53,7 @@ func TestRecordOfTurns(t *testing.T) {
 		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}},
 	}}
 	r := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts)).Begin(dir,
-		record.Comm{ID: "0x7", Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from.read, Log{})
+		record.CommRecord{ID: "0x7", Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from.read, Log{})
 	table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
 	for i := range table {
 		table[i] = float32(100 - i)
@@ -79,12 +79,12 @@ func TestRecordOfTurns(t *testing.T) {
 	}
 }
 
-func damaged(*record.Comm) { panic("provoked") }
+func damaged(*record.CommRecord) { panic("provoked") }
 
 // A panic in the end of one recording does not hold up the next communicator.
 func TestRecordOfADefect(t *testing.T) {
 	p, dir := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts)), t.TempDir()
-	r := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, Log{})
+	r := p.Begin(dir, record.CommRecord{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, Log{})
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -113,7 +113,7 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 			r.log().Emit(level, file, line, text)
 		}}
 		p, dir := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts)), t.TempDir()
-		if c := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, log); c == nil {
+		if c := p.Begin(dir, record.CommRecord{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, log); c == nil {
 			t.Fatal("nothing is recorded")
 		}
 		time.Sleep(firstRecord) // simulated
@@ -130,7 +130,7 @@ func TestRecordThatIsLost(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "record")
 		var r recorder
 		p := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts))
-		c := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, new(counts).read, r.log())
+		c := p.Begin(dir, record.CommRecord{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, new(counts).read, r.log())
 		if lost {
 			os.RemoveAll(dir)
 		}
@@ -145,9 +145,9 @@ func TestRecordThatIsLost(t *testing.T) {
 func TestRecordIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts))
-	first := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, new(counts).read, Log{})
+	first := p.Begin(dir, record.CommRecord{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, new(counts).read, Log{})
 	for id := range uint64(maxRecordings + 10) {
-		comm := record.Comm{ID: CommID(100 + id), Comm: nccl.Comm{Nodes: 1, Ranks: 2}}
+		comm := record.CommRecord{ID: CommID(100 + id), Comm: nccl.Comm{Nodes: 1, Ranks: 2}}
 		r := p.Begin(dir, comm, new(counts).read, Log{})
 		r.End()
 	}

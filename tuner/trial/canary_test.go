@@ -55,7 +55,7 @@ func TestCanaryOfEditThatGoesBack(t *testing.T) {
 		j.run(time.Second)
 		j.save(j.versions[thirdRows])
 		j.run(after)
-		j.wanted = j.versions[fastRows].Meaning() // the member drops an edit that means what is in force
+		j.wanted = j.versions[fastRows].EffectDigest() // the member drops an edit that means what is in force
 		if j.inForce != j.versions[fastRows] {
 			j.save(j.versions[fastRows])
 		}
@@ -94,7 +94,7 @@ func TestCanaryAfterComparison(t *testing.T) {
 		}
 		j.save(j.versions[slowRows])
 		j.run(5 * time.Minute)
-		if c := j.last(); !c.Canary || c.B.Version != j.versions[fastRows].Meaning() || j.inForce != j.versions[fastRows] {
+		if c := j.last(); !c.Canary || c.B.Version != j.versions[fastRows].EffectDigest() || j.inForce != j.versions[fastRows] {
 			t.Errorf("%v is in force after %+v", j.inForce, c)
 		}
 		return

@@ -15,7 +15,7 @@ func (s *scheduler) edits(ctx context.Context, f InForce, before Variant, change
 		switch {
 		case s.base == nil:
 			s.startLearning(v)
-		case s.watching && !f.Proposed && v.Meaning() != s.base.Meaning():
+		case s.watching && !f.Proposed && v.EffectDigest() != s.base.EffectDigest():
 			s.stopLearning(ctx)
 		}
 		return
@@ -27,11 +27,11 @@ func (s *scheduler) edits(ctx context.Context, f InForce, before Variant, change
 		before = s.asked
 	}
 	switch {
-	case s.watching && f.Wanted == s.sides[B].Meaning():
+	case s.watching && f.LatestEdit == s.sides[B].EffectDigest():
 		s.Log.Infof("the comparison of %s with %s ends: an edit asks for the latter, which stays active",
 			s.sides[A], s.sides[B])
 		s.endTurns(ctx, Edited, B)
-	case before != nil && v.Meaning() == before.Meaning():
+	case before != nil && v.EffectDigest() == before.EffectDigest():
 	case f.Proposed && !s.watching:
 		s.Versions.Propose(before) // an edit that was given up had kept it out
 	case f.Proposed || !changed:
@@ -47,7 +47,7 @@ func (s *scheduler) compare(a, b Variant, canary bool) {
 	s.leave(nil)
 	s.setSides(a, b, canary)
 	switch {
-	case a.Meaning() == b.Meaning():
+	case a.EffectDigest() == b.EffectDigest():
 		s.Log.Warnf("nothing is compared: %s and %s mean the same", a, b)
 	case !s.watch(a):
 		s.Log.Warnf("nothing is compared: there is no memory for it")
@@ -160,7 +160,7 @@ func (e *experiment) result() Result {
 
 // found is what is known by now.
 func (s *scheduler) found(r Result, stays Side) Conclusion {
-	side := func(of Side) Compared { return Compared{s.sides[of].String(), s.sides[of].Meaning()} }
+	side := func(of Side) Compared { return Compared{s.sides[of].String(), s.sides[of].EffectDigest()} }
 	return Conclusion{
 		Key: s.Key, Comm: s.Comm,
 		A: side(A), B: side(B), Canary: s.canary, Stays: stays.String(), Began: s.began, At: s.now(),

@@ -26,7 +26,7 @@ func versionOf(t *testing.T, rows string) *playedVersion {
 	return &playedVersion{rows, policy.NewEngine(p, nil, nil).Digest.Full()}
 }
 
-func (v *playedVersion) Meaning() string { return v.meaning }
+func (v *playedVersion) EffectDigest() string { return v.meaning }
 
 func (v *playedVersion) String() string {
 	if v.rows == "" {
@@ -93,7 +93,7 @@ func (j *playedJob) Propose(v Variant) {
 }
 
 func (j *playedJob) InForce() InForce {
-	return InForce{Version: j.inForce, From: j.from, Proposed: j.proposed, Wanted: j.wanted}
+	return InForce{Version: j.inForce, From: j.from, Proposed: j.proposed, LatestEdit: j.wanted}
 }
 
 // stepCalls are the hashes of the calls in a step of training.
@@ -116,7 +116,7 @@ func play(t *testing.T, canary bool, compare bool, a string, others ...string) *
 	if compare {
 		config.Other = j.versions[others[0]]
 	}
-	config.Peer, _ = j.peers.Add(func() (string, uint64) { return j.inForce.Meaning(), j.call })
+	config.Peer, _ = j.peers.Add(func() (string, uint64) { return j.inForce.EffectDigest(), j.call })
 	j.s = newScheduler(config)
 	j.s.now = j.wall
 	return j
@@ -162,7 +162,7 @@ func (j *playedJob) run(d time.Duration) {
 // save brings a version into force, as an edit.
 func (j *playedJob) save(v *playedVersion) {
 	j.inForce, j.from, j.pending = v, j.call, nil
-	j.proposed, j.wanted = false, v.Meaning()
+	j.proposed, j.wanted = false, v.EffectDigest()
 	j.turns++
 }
 
@@ -223,7 +223,7 @@ func TestComparisonOfEdit(t *testing.T) {
 	j.run(25 * time.Second)
 	j.save(j.versions[slowRows])
 	j.run(10 * time.Minute)
-	if c := j.last(); !c.Slower() || c.A.Version != j.versions[slowRows].Meaning() || c.B.Name != "NCCL's default" {
+	if c := j.last(); !c.Slower() || c.A.Version != j.versions[slowRows].EffectDigest() || c.B.Name != "NCCL's default" {
 		t.Errorf("%+v", c)
 	}
 	if j.inForce != j.versions[slowRows] {

@@ -22,7 +22,7 @@ func lossyJob(t *testing.T, seed uint64) (j *learningJob, lost *float64, effects
 	j.now, j.dice = j.now.Add(times(time.Hour, dice.Float64())), dice
 	calm := j.took
 	j.took = func(v *playedVersion) time.Duration {
-		for i, k := range j.s.arms[v.Meaning()] {
+		for i, k := range j.s.arms[v.EffectDigest()] {
 			if j.s.tried == nil {
 				*lost += effects[i][k] / 5
 			} else if k > 0 { // what was found

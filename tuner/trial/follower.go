@@ -56,7 +56,7 @@ func (f follower) ended(now time.Time, block time.Duration, sides [2]Variant, al
 
 func sideOf(meaning string, sides [2]Variant) (Side, bool) {
 	for side, v := range sides {
-		if v.Meaning() == meaning {
+		if v.EffectDigest() == meaning {
 			return Side(side), true
 		}
 	}

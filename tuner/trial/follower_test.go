@@ -13,26 +13,26 @@ func TestComparisonFollows(t *testing.T) {
 		other func(j *playedJob) (on string, calls int)
 		ends  bool
 	}{
-		{"takes turns as long", func(j *playedJob) (string, int) { return j.inForce.Meaning(), int(j.call) }, false},
+		{"takes turns as long", func(j *playedJob) (string, int) { return j.inForce.EffectDigest(), int(j.call) }, false},
 		{"ends", func(j *playedJob) (string, int) {
 			if j.turns > 3 {
-				return j.versions[""].Meaning(), int(j.call)
+				return j.versions[""].EffectDigest(), int(j.call)
 			}
-			return j.inForce.Meaning(), int(j.call)
+			return j.inForce.EffectDigest(), int(j.call)
 		}, true},
 		{"makes no calls", func(j *playedJob) (string, int) {
 			if j.turns > 3 {
-				return j.versions[""].Meaning(), 3
+				return j.versions[""].EffectDigest(), 3
 			}
-			return j.inForce.Meaning(), j.turns
+			return j.inForce.EffectDigest(), j.turns
 		}, false},
 		{"changes at each sixth turn", func(j *playedJob) (string, int) {
-			return j.versions[[]string{fastRows, ""}[j.turns/6%2]].Meaning(), j.turns
+			return j.versions[[]string{fastRows, ""}[j.turns/6%2]].EffectDigest(), j.turns
 		}, false},
 		{"is edited, then never changes", func(j *playedJob) (string, int) {
-			return []string{"one", "another", j.versions[fastRows].Meaning()}[min(2, j.turns)], int(j.call)
+			return []string{"one", "another", j.versions[fastRows].EffectDigest()}[min(2, j.turns)], int(j.call)
 		}, false},
-		{"never changes", func(j *playedJob) (string, int) { return j.versions[fastRows].Meaning(), int(j.call) },
+		{"never changes", func(j *playedJob) (string, int) { return j.versions[fastRows].EffectDigest(), int(j.call) },
 			false},
 	} {
 		j := play(t, false, true, fastRows, "")

@@ -51,7 +51,7 @@ func (s *scheduler) choose(ctx context.Context) {
 	s.doing = fmt.Sprintf("trying %s for %s", wording.Plural(candidates, "candidate"),
 		wording.Plural(len(e.Factors), "call signature"))
 	with := func(arms []int) (Variant, error) { return s.Learn.With(e.Factors, arms) }
-	s.begin(newExperiment(e, seedOf(s.base.Meaning()), s.Learn.Budget, s.gainedNothing()), with, s.base)
+	s.begin(newExperiment(e, seedOf(s.base.EffectDigest()), s.Learn.Budget, s.gainedNothing()), with, s.base)
 	e.State = Trying
 	if len(e.Factors) == 0 {
 		s.endTrying(ctx, "there is nothing to try")
@@ -114,7 +114,7 @@ func (s *scheduler) stopLearning(ctx context.Context) {
 		return
 	}
 	stays := s.base
-	if f := s.Versions.InForce(); !f.Proposed && f.Version.Meaning() != s.base.Meaning() {
+	if f := s.Versions.InForce(); !f.Proposed && f.Version.EffectDigest() != s.base.EffectDigest() {
 		stays = nil
 	}
 	s.leave(stays)

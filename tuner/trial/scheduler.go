@@ -13,8 +13,8 @@ import (
 
 // A Variant is a version of the policy that is tried.
 type Variant interface {
-	Meaning() string // digest of what it means on this machine
-	String() string  // its name for a message
+	EffectDigest() string // digest of what it means on this machine
+	String() string       // its name for a message
 }
 
 // Versions changes the version in force on all ranks of the communicator.
@@ -26,10 +26,10 @@ type Versions interface {
 
 // InForce is the version that decides calls now.
 type InForce struct {
-	Version  Variant
-	From     uint64 // its first call
-	Proposed bool   // Propose has brought it, no edit
-	Wanted   string // the meaning of the latest edit
+	Version    Variant
+	From       uint64 // its first call
+	Proposed   bool   // Propose has brought it, no edit
+	LatestEdit string // the meaning of the latest edit
 }
 
 // Log is NCCL's logger.
@@ -236,7 +236,7 @@ func (s *scheduler) watch(rest Variant) bool {
 // begin begins an experiment, whose versions with makes. none are the arms of what is in force now.
 func (s *scheduler) begin(x *experiment, with func([]int) (Variant, error), none Variant) {
 	s.experiment, s.with, s.stuck, s.accounted, s.queue.recent, s.seen = x, with, 0, 0, nil, -1
-	s.planned, s.arms = nil, map[string][]int{none.Meaning(): make([]int, len(x.Factors))}
+	s.planned, s.arms = nil, map[string][]int{none.EffectDigest(): make([]int, len(x.Factors))}
 }
 
 // leave leaves the experiment under way, and lets a version stay; nil: what is in force.
@@ -256,12 +256,12 @@ func (s *scheduler) look() (f InForce, before Variant, changed bool) {
 	changed = true
 	if n := len(s.history); n > 0 {
 		before = s.history[n-1].Variant
-		changed = before.Meaning() != f.Version.Meaning()
+		changed = before.EffectDigest() != f.Version.EffectDigest()
 	}
 	if changed {
 		s.account(f.From)
 		s.changedAt = s.now()
-		if s.asked != nil && f.Version.Meaning() == s.asked.Meaning() {
+		if s.asked != nil && f.Version.EffectDigest() == s.asked.EffectDigest() {
 			s.lag = (3*s.lag + s.now().Sub(s.askedAt)) / 4
 		}
 		s.history = append(s.history, period{f.Version, f.From})
@@ -275,7 +275,7 @@ func (s *scheduler) account(to uint64) {
 	if to <= s.accounted || s.experiment == nil || s.reference == 0 || len(s.history) == 0 {
 		return
 	}
-	arms, known := s.arms[s.history[len(s.history)-1].Meaning()]
+	arms, known := s.arms[s.history[len(s.history)-1].EffectDigest()]
 	if known && s.accounted > 0 {
 		x := s.experiment
 		if s.tried != nil { // what was found is compared: that costs, too
@@ -335,7 +335,7 @@ func (s *scheduler) beginAnew(ctx context.Context) {
 	case s.Learn != nil && s.tried == nil:
 		s.choose(ctx)
 	case s.experiment == nil:
-		s.beginTurns(seedOf(s.sides[A].Meaning(), s.sides[B].Meaning()))
+		s.beginTurns(seedOf(s.sides[A].EffectDigest(), s.sides[B].EffectDigest()))
 	default:
 		s.experiment.newRun(s.now())
 	}
@@ -367,7 +367,7 @@ func (s *scheduler) count(one step) {
 	if v == nil {
 		return
 	}
-	arms, known := s.arms[v.Meaning()]
+	arms, known := s.arms[v.EffectDigest()]
 	if !known {
 		return
 	}
@@ -409,7 +409,7 @@ func indexOf(history []period, ahead, first, end uint64) (at int) {
 func (s *scheduler) version(arms []int) (Variant, error) {
 	v, err := s.with(arms)
 	if err == nil {
-		s.arms[v.Meaning()] = arms
+		s.arms[v.EffectDigest()] = arms
 	}
 	return v, err
 }
@@ -474,12 +474,12 @@ func (s *scheduler) steer(now time.Time) error {
 
 // awaits reports that what was asked for last is not in force.
 func (s *scheduler) awaits() bool {
-	return s.asked != nil && s.history[len(s.history)-1].Meaning() != s.asked.Meaning()
+	return s.asked != nil && s.history[len(s.history)-1].EffectDigest() != s.asked.EffectDigest()
 }
 
 // ask proposes a version unless it was the last one.
 func (s *scheduler) ask(v Variant, now time.Time) {
-	if s.asked != nil && v.Meaning() == s.asked.Meaning() {
+	if s.asked != nil && v.EffectDigest() == s.asked.EffectDigest() {
 		return
 	}
 	s.asked, s.askedAt = v, now

@@ -59,7 +59,7 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 				Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: r, Identity: fmt.Sprint(r), Store: s,
 				Poller: agree.NewPoller(s, clock, agree.Local), Clock: clock, Timing: agree.Local, Log: log,
 				Counter: &counter,
-				Own:     agree.VersionID{Content: agree.DigestOf([]byte("A")), Meaning: "A"}, OwnContent: []byte("A"),
+				Own:     agree.VersionID{Content: agree.DigestOf([]byte("A")), EffectDigest: "A"}, OwnContent: []byte("A"),
 				Stage: func(content []byte, _ string, _ agree.Ranks) (agree.Snapshot, error) {
 					return storetest.Text(content), nil
 				},
@@ -73,7 +73,7 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 			for n := range uint64(calls) {
 				time.Sleep(time.Millisecond) // real: files are shared with what is on the disk
 				if at := time.Since(begin).Truncate(time.Millisecond); at == save {
-					m.Offer(agree.VersionID{Content: agree.DigestOf([]byte("B")), Meaning: "B"}, []byte("B"))
+					m.Offer(agree.VersionID{Content: agree.DigestOf([]byte("B")), EffectDigest: "B"}, []byte("B"))
 				}
 				if r == 0 && j.during != nil {
 					j.during(time.Since(begin).Truncate(time.Millisecond))

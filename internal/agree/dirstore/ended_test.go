@@ -34,7 +34,7 @@ func TestEndedCommunicatorsTakeNoRoom(t *testing.T) {
 				Comm: agree.CommKey(id, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprint(id, rank), Store: s,
 				Poller: poller,
 				Clock:  agree.RealTime(), Timing: agree.Local, Log: &logLines{}, Counter: &agree.Counter{},
-				Own: agree.VersionID{Content: agree.DigestOf([]byte("A")), Meaning: "A"}, OwnContent: []byte("A"),
+				Own: agree.VersionID{Content: agree.DigestOf([]byte("A")), EffectDigest: "A"}, OwnContent: []byte("A"),
 				Stage: func(content []byte, _ string, _ agree.Ranks) (agree.Snapshot, error) {
 					return storetest.Text(content), nil
 				},

@@ -27,8 +27,8 @@ func (o *out) Warnf(format string, args ...any) { o.line("log WARN "+format, arg
 // Text is a version that means what it says.
 type Text string
 
-// Meaning implements agree.Snapshot.
-func (s Text) Meaning() string { return string(s) }
+// EffectDigest implements agree.Snapshot.
+func (s Text) EffectDigest() string { return string(s) }
 
 // Retire implements agree.Snapshot.
 func (Text) Retire() {}
@@ -45,7 +45,7 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 		Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprintf("%d-%d", rank, os.Getpid()),
 		Store:  s,
 		Poller: agree.NewPoller(s, clock, timing), Clock: clock, Timing: timing, Log: &say, Counter: &counter,
-		Own: agree.VersionID{Content: agree.DigestOf([]byte("A")), Meaning: "A"}, OwnContent: []byte("A"),
+		Own: agree.VersionID{Content: agree.DigestOf([]byte("A")), EffectDigest: "A"}, OwnContent: []byte("A"),
 		Stage: func(content []byte, _ string, _ agree.Ranks) (agree.Snapshot, error) {
 			return Text(content), nil
 		},
@@ -60,7 +60,7 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 		for scan := bufio.NewScanner(os.Stdin); scan.Scan(); {
 			var nanos int64
 			if version, ok := strings.CutPrefix(scan.Text(), "save "); ok {
-				m.Offer(agree.VersionID{Content: agree.DigestOf([]byte(version)), Meaning: version}, []byte(version))
+				m.Offer(agree.VersionID{Content: agree.DigestOf([]byte(version)), EffectDigest: version}, []byte(version))
 			} else if _, err := fmt.Sscanf(scan.Text(), "go %d", &nanos); err == nil {
 				begin <- time.Unix(0, nanos)
 			} else {

@@ -39,7 +39,7 @@ type Asker struct {
 	engines   map[Decider]*policy.Engine
 	sheets    map[Decider]*policy.Sheet // the policies' texts
 	views     map[viewKey]*policy.EngineView
-	idle      bool               // the library leaves all to NCCL, whatever the files say
+	noEffect  bool               // the library leaves all to NCCL, whatever the files say
 	rccl      map[Decider]string // the RCCL that the files were measured with; "": none
 	estimates bool               // NCCL's estimates were needed
 }
@@ -115,7 +115,7 @@ func NewAsker(from Flags, by ...Decider) (*Asker, error) {
 	}
 	a.CommName = from.CommName
 	a.from, a.ABI = from, a.Costs.NCCL.ABI(nil)
-	if a.idle = a.ABI == nccl.ABINoCosts && cmp.Or(os.Getenv("NCCL_ALGO"), os.Getenv("NCCL_PROTO")) != ""; a.idle {
+	if a.noEffect = a.ABI == nccl.ABINoCosts && cmp.Or(os.Getenv("NCCL_ALGO"), os.Getenv("NCCL_PROTO")) != ""; a.noEffect {
 		a.note("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", a.Costs.NCCL)
 	}
 	return a, nil
@@ -220,7 +220,7 @@ func (a *Asker) view(d Decider, comm policy.Comm) *policy.EngineView {
 	key := viewKey{d, comm}
 	if a.views[key] == nil {
 		a.views[key] = a.engines[d].For(comm)
-		if !a.idle {
+		if !a.noEffect {
 			// A view of its own: the asked one still has to report the conditions that fail for some calls only.
 			tuner.ReportRows(a.engines[d].For(comm), func(n record.NoEffect) { a.note("%s", n.Is) }, a.note)
 		}
@@ -241,7 +241,7 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 		o := a.withoutTuner(q, view, costs)
 		query, table := q.query(o.table, a.ABI), o.table
 		o.guessed = o.Known == NotKnown
-		if !a.idle {
+		if !a.noEffect {
 			x := view.Decide(query)
 			table, o.Policy.Channels, o.Chunk = throughABI(x.Decision, o.table, a.ABI)
 			if x.By == policy.ByRow {

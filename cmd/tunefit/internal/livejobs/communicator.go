@@ -103,7 +103,7 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 	bundle func(agree.VersionID) *policyfile.Bundle) *Communicator {
 	version, since := records.InForce()
 	c := &Communicator{Communicator: records, Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID),
-		Version: version.Meaning, Content: version.Content, Since: since, CommName: records.Name(),
+		Version: version.EffectDigest, Content: version.Content, Since: since, CommName: records.Name(),
 		Members: []member{}, Changes: []change{}, files: bundle(version)}
 	for _, v := range records.Versions() {
 		if b := bundle(v); b != nil {

@@ -29,7 +29,7 @@ func FuzzStatus(f *testing.F) {
 		records := agree.Communicator{Key: agree.CommKey(1, 2), ID: 1, Ranks: 2, Note: note,
 			Slots: []agree.Slot{{Index: 0, Identity: slot, Name: slot}},
 			Changes: []agree.Change{{K: 1, Decision: &agree.Decision{Abort: agree.Reason(slot), Detail: slot, By: 9}},
-				{K: 2, Proposal: &agree.Proposal{VersionID: agree.VersionID{Content: slot, Meaning: slot}, Slot: 7}}}}
+				{K: 2, Proposal: &agree.Proposal{VersionID: agree.VersionID{Content: slot, EffectDigest: slot}, Slot: 7}}}}
 		c := newCommunicator("/dev/shm/x", records, func(agree.VersionID) *policyfile.Bundle {
 			b, err := policyfile.DecodeBundle(content)
 			if err != nil {

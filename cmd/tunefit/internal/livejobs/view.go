@@ -306,9 +306,9 @@ func changeStatus(c *Communicator) string {
 	case len(c.left()) > 0:
 		return "ending"
 	case c.pending != nil && len(c.pending.Missing) == 0:
-		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Proposal.Meaning)
+		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Proposal.EffectDigest)
 	case c.pending != nil:
-		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Proposal.Meaning,
+		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Proposal.EffectDigest,
 			len(c.Members)-len(c.pending.Missing), c.Ranks)
 	case len(c.Members) < c.Ranks:
 		return "not yet: ranks are missing"
@@ -358,7 +358,7 @@ func (c *Communicator) findings() (found []finding) {
 		last := c.refused[n-1]
 		to, times, remedy := "", "", last.Remedy
 		if last.Proposal != nil {
-			to = fmt.Sprintf(" to version %.12s", last.Proposal.Meaning)
+			to = fmt.Sprintf(" to version %.12s", last.Proposal.EffectDigest)
 		}
 		// Records of earlier refusals may be gone, so count by the number.
 		if n := last.K - c.inForce; n > 1 {
@@ -392,7 +392,7 @@ func pendingFinding(c *Communicator) (f finding) {
 	}
 	f.Why = fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change "+
 		"at call %d",
-		c.pending.K, p.Meaning, atTime(c.pending.Proposed), proposer, p.Check, p.Switch)
+		c.pending.K, p.EffectDigest, atTime(c.pending.Proposed), proposer, p.Check, p.Switch)
 	missing := c.missing()
 	switch {
 	case len(missing) == 0:

@@ -381,7 +381,7 @@ func (w *waiter) reached(t *target, c *Communicator) bool {
 	}
 	same, known := t.same[c.Content]
 	if !known {
-		same = policyfile.SameMeaning(*c.files, t.goal, os.Getenv)
+		same = policyfile.SameEffect(*c.files, t.goal, os.Getenv)
 		t.same[c.Content] = same
 	}
 	return same
