@@ -34,7 +34,7 @@ func step(t *testing.T, c *Communicator) {
 		}
 		counter.Add(call)
 		d, _ := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1,
-			Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
+			Costs: nccl.Costs{Micros: []float32{5e3, 6e3, 7e3, 8e3, 9e3, 10e3}, NumProto: 3}})
 		counter.Seq.Store(n + 1)
 		time.Sleep([]time.Duration{6, 5, 7}[min(d.Channels, 2)] * time.Millisecond) // simulated: the call
 	}

@@ -218,6 +218,7 @@ func (c *Comparison) compare(job *profile.Profile) {
 		return
 	}
 	prior, most := max(square(leastPrior), stats.Mean(spread)), leastGain
+	surelyGains := make([]bool, len(c.Settings))
 	for i := range c.Settings {
 		s := &c.Settings[i]
 		if i == 0 || !s.isSettled() {
@@ -228,11 +229,25 @@ func (c *Comparison) compare(job *profile.Profile) {
 		kept := prior / (prior + s.OverOwn.Variance)
 		gain, half := -s.OverOwn.Mean*kept, s.OverOwn.Half()*settingSure
 		c.Found = max(c.Found, 2*half)
-		if gain > most && gain > half*math.Sqrt(kept) {
+		surelyGains[i] = gain > leastGain && gain > half*math.Sqrt(kept)
+		if surelyGains[i] && gain > most {
 			most, c.Best = gain, i
 		}
 	}
+	c.dropIdle(surelyGains)
 	c.findBetter()
+}
+
+// dropIdle takes the setting without a variable that shows no gain, if it surely gains as well: nobody should set what
+// only chance has put first.
+func (c *Comparison) dropIdle(surelyGains []bool) {
+	for _, word := range c.Settings[c.Best].Words {
+		if i, less := c.Without(word); i >= 0 && surelyGains[i] && less.Mean+less.Half() >= 0 {
+			c.Best = i
+			c.dropIdle(surelyGains)
+			return
+		}
+	}
 }
 
 // isSettled reports whether several starts tell what the setting gains.
@@ -337,15 +352,15 @@ func (c *Comparison) findBetter() {
 	}
 }
 
-// Without is what a word of the chosen setting gains: over the setting that has all but it. ok is false where that was
-// not measured.
-func (c *Comparison) Without(word string) (less stats.Location, ok bool) {
+// Without is the setting that has all but a word of the chosen one, and what that word gains over it; -1 if it was not
+// measured.
+func (c *Comparison) Without(word string) (i int, less stats.Location) {
 	best := &c.Settings[c.Best]
 	rest := slices.DeleteFunc(slices.Clone(best.Words), func(w string) bool { return w == word })
-	i := slices.IndexFunc(c.Settings, func(s Setting) bool { return slices.Equal(s.Words, rest) })
-	if i < 0 {
-		return less, false
+	if i = slices.IndexFunc(c.Settings, func(s Setting) bool { return slices.Equal(s.Words, rest) }); i >= 0 {
+		if less = c.less(best.chosen, c.Settings[i].chosen); math.IsNaN(less.Mean) {
+			return -1, less
+		}
 	}
-	less = c.less(best.chosen, c.Settings[i].chosen)
-	return less, !math.IsNaN(less.Mean)
+	return i, less
 }

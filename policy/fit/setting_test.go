@@ -9,8 +9,8 @@ import (
 )
 
 // trySettings plays a sweep that tries settings of a job on a machine whose starts differ, as tunefit sweep goes about
-// it. factors are of the times under each, the first of the site's own.
-func trySettings(t *testing.T, truth *Group, factors []float64, noise, between float64, seed uint64) *Comparison {
+// it. factors are of the times under each of the variables, the first of the site's own.
+func trySettings(t *testing.T, truth *Group, variables []string, factors []float64, noise, between float64, seed uint64) *Comparison {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 5))
 	start, now := -1, 0.0
@@ -49,7 +49,7 @@ func trySettings(t *testing.T, truth *Group, factors []float64, noise, between f
 		for k := range c.samples {
 			s := c.samples[k]
 			if i > 0 {
-				s.Setup = &bench.Setup{Variables: "NCCL_NTHREADS=" + string(rune('0'+i))}
+				s.Setup = &bench.Setup{Variables: variables[i]}
 			}
 			p.Begin(string(rune('0' + i)))
 			p.Add(&s)
@@ -65,18 +65,22 @@ func TestSettingsUnderNoise(t *testing.T) {
 		draws = 4
 	}
 	truth := channelGrids(t)[0].Group
+	threads := []string{"", "NCCL_NTHREADS=1", "NCCL_NTHREADS=2", "NCCL_NTHREADS=3"}
 	for _, test := range []struct {
-		name    string
-		factors []float64
-		want    int
+		name      string
+		variables []string
+		factors   []float64
+		want      int
 	}{
-		{"8 % gain", []float64{1, 1, 0.92, 1}, 2},
-		{"alike", []float64{1, 1, 1, 1}, 0},
-		{"two are worse", []float64{1, 1.2, 1.3, 1}, 0},
+		{"8 % gain", threads, []float64{1, 1, 0.92, 1}, 2},
+		{"alike", threads, []float64{1, 1, 1, 1}, 0},
+		{"two are worse", threads, []float64{1, 1.2, 1.3, 1}, 0},
+		{"a variable without effect", []string{"", "NCCL_BUFFSIZE=1 NCCL_NTHREADS=2", "NCCL_NTHREADS=2"},
+			[]float64{1, 0.92, 0.92}, 2},
 	} {
 		chosen := 0
 		for seed := range draws {
-			c := trySettings(t, truth, test.factors, 0.01, 0.02, uint64(1000+seed))
+			c := trySettings(t, truth, test.variables, test.factors, 0.01, 0.02, uint64(1000+seed))
 			if c.Best == test.want {
 				chosen++
 			}

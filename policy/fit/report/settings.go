@@ -59,6 +59,8 @@ func SettingLines(c *fit.Comparison) (all []SettingLine) {
 			line.Verdict = "left after " + wording.Plural(s.Starts, "start")
 		case s.OverOwn.Mean > 0:
 			line.Verdict = "no gain"
+		case isLess && c.Best > 0 && s.OverOwn.Mean < c.Settings[c.Best].OverOwn.Mean:
+			line.Verdict = "what it gains more is not sure"
 		case isLess && c.Best > 0:
 			line.Verdict = "it gains less"
 		default:

@@ -36,7 +36,7 @@ func settingsFile(c *fit.Comparison) string {
 	out.WriteString("# The setting that policy.csv was measured under: for nccl.conf, or for the job's environment.\n")
 	for _, word := range c.Settings[c.Best].Words {
 		gains := "not measured by itself"
-		if less, ok := c.Without(word); ok {
+		if i, less := c.Without(word); i >= 0 {
 			gains = report.Less(less) + " less time than without it"
 		}
 		fmt.Fprintf(&out, "# %s\n", gains)
