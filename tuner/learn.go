@@ -207,7 +207,8 @@ func (s *shapes) arms(k kind) (arms []trial.Arm) {
 // newShapes are those of a communicator whose calls are decided by base.
 func newShapes(base *policyfile.Version, info CommInfo) *shapes {
 	unchecked := info.NCCL.MayUseUncheckedAllGather()
-	return &shapes{base: base.EffectDigest(), all: map[uint64]*shape{}, checked: func(coll nccl.Coll, a nccl.Algo) bool {
-		return nccl.ChannelsAreChecked(coll, a, info.Nodes, unchecked)
-	}}
+	return &shapes{base: base.EffectDigest(), all: map[uint64]*shape{},
+		checked: func(coll nccl.Coll, a nccl.Algo) bool {
+			return nccl.ChannelsAreChecked(coll, a, info.Nodes, unchecked)
+		}}
 }

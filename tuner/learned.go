@@ -340,7 +340,8 @@ func (l *learning) usable(text []byte) (rows []byte, err error) {
 		rows = append(append(rows, line...), '\n')
 	}
 	if used == 0 && others > 0 {
-		return nil, fmt.Errorf("it has %s, and none for this machine (needed: when is %s)", wording.Plural(others, "row"),
+		return nil, fmt.Errorf("it has %s, and none for this machine (needed: when is %s)",
+			wording.Plural(others, "row"),
 			wording.Quote(here))
 	}
 	return rows, nil

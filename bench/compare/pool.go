@@ -181,7 +181,8 @@ func (p *pool) common(key bench.Series) {
 		}
 		for side := range n {
 			if n[1-side] == 0 && n[side] > 0 {
-				why := fmt.Sprintf("a size, data type, collective or communicator that %s does not have", p.names[1-side])
+				why := fmt.Sprintf("a size, data type, collective or communicator that %s does not have",
+					p.names[1-side])
 				if !p.measured[key][1-side] && len(others[1-side]) > 0 {
 					why = apart(key.Conditions, others[1-side], p.names[1-side])
 				}

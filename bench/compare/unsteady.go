@@ -54,7 +54,8 @@ func (u CollapsedRun) String() string {
 		sizes = append(sizes, nccl.Range{Min: s.From, Max: s.To}.String())
 	}
 	at := strings.Join(sizes, ", ")
-	text := fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s", u.Run, u.Side, factor(u.Ratio), at)
+	text := fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s",
+		u.Run, u.Side, factor(u.Ratio), at)
 	if u.Other > 0 {
 		text += fmt.Sprintf(", the other side's run beside it %s times", factor(u.Other))
 	}

@@ -140,7 +140,8 @@ func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 	}
 	if d.Frozen() {
 		m.next(frozen)
-		m.log(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.inForce.Snapshot.EffectDigest())
+		m.log(true, "change %d: %s; this communicator keeps version %.12s for good", k, d,
+			m.inForce.Snapshot.EffectDigest())
 		return
 	}
 	m.next(idle)

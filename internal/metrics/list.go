@@ -34,7 +34,8 @@ var (
 		ofComm("policy_version", "policy", "model")}
 	Calls = Metric{"nccl_tuner_calls_total", "counter",
 		"Calls of NCCL that were decided, by a row, the model or NCCL.", ofComm()}
-	CallsByDecider = Metric{"nccl_tuner_hits_total", "counter", "The same calls by what decided them: row, model, nccl.",
+	CallsByDecider = Metric{"nccl_tuner_hits_total", "counter", "The same calls by what decided them: " +
+		"row, model, nccl.",
 		ofComm("decided_by")}
 	LastCall = Metric{"nccl_tuner_last_call_timestamp_seconds", "gauge",
 		"When the process last noticed, as it wrote this file, that calls had been decided; 0: never.", ofComm()}

@@ -212,7 +212,8 @@ func (p *Pool) Set() *Set {
 			left = append(left, r)
 		}
 		s.Used += len(left)
-		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered, Under: under, Unlabelled: p.unlabelled[key]})
+		s.Groups = append(s.Groups,
+			&Group{Key: key, NotOffered: unoffered, Under: under, Unlabelled: p.unlabelled[key]})
 		readings = append(readings, left)
 	}
 	each(len(readings), func(i int) { s.Groups[i].fill(readings[i]) })

@@ -81,8 +81,8 @@ const (
 	// Carried is how many are measured at each size on more nodes: the fastest on the most nodes that were measured,
 	// two or more, and the same with the next fewer channels. The best count falls as ranks rise.
 	Carried = 2
-	// CarriedStarts is how many starts measure them at least. Nothing else is measured there, and what a start draws for
-	// a configuration is told from another start only.
+	// CarriedStarts is how many starts measure them at least. Nothing else is measured there, and what a start draws
+	// for a configuration is told from another start only.
 	CarriedStarts = 2
 	// again is how many of the fastest of each size a round repeats, so that what is chosen was measured in several
 	// starts.

@@ -398,12 +398,14 @@ func (r Row) comments() []string {
 		all = append(all, r.explanation())
 	}
 	if r.From > 0 {
-		all = append(all, nccl.Remark(nccl.RemarkNodes, strconv.Itoa(r.From), fmt.Sprintf("not measured on %d", r.Nodes)))
+		all = append(all, nccl.Remark(nccl.RemarkNodes, strconv.Itoa(r.From),
+			fmt.Sprintf("not measured on %d", r.Nodes)))
 	}
 	if r.Floored {
 		var floors nccl.Floors
 		floors.Add(r.Algo, r.Channels)
-		all = append(all, nccl.Remark(nccl.RemarkNeeds, floors.String(), "so many channels were measured only with that"))
+		all = append(all, nccl.Remark(nccl.RemarkNeeds, floors.String(),
+			"so many channels were measured only with that"))
 	}
 	return all
 }

@@ -20,8 +20,8 @@ type Setting struct {
 	Words []string // NAME=VALUE where the site's own setting has another, sorted; of no value: unset
 	// Starts is in how many starts it was measured, the least of all collectives and communicators.
 	Starts int
-	// Alone is the default under it, and Both what is chosen under it, over the default under the site's own. OverOwn is
-	// what is chosen under it over what is chosen under the site's own.
+	// Alone is the default under it, and Both what is chosen under it, over the default under the site's own. OverOwn
+	// is what is chosen under it over what is chosen under the site's own.
 	Alone, Both, OverOwn stats.Location
 
 	byDefault, chosen side
@@ -224,8 +224,8 @@ func (c *Comparison) compare(job *profile.Profile) {
 		if i == 0 || !s.isSettled() {
 			continue
 		}
-		// As with a row, the gain that is seen is drawn to zero. But a wrong row costs one size, and a wrong setting all of
-		// the job: it has to gain even if chance favoured it.
+		// As with a row, the gain that is seen is drawn to zero. But a wrong row costs one size, and a wrong setting
+		// all of the job: it has to gain even if chance favoured it.
 		kept := prior / (prior + s.OverOwn.Variance)
 		gain, half := -s.OverOwn.Mean*kept, s.OverOwn.Half()*settingSure
 		c.Found = max(c.Found, 2*half)

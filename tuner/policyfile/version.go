@@ -296,8 +296,8 @@ func (v *Version) logLacked(getenv func(string) string, costs *model.Model, log 
 		under = append(under, costs.MeasuredUnder()...)
 	}
 	if lacked := nccl.LackedVariables(under, getenv); len(lacked) > 0 {
-		log.Warnf("%s: measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is known of "+
-			"its times", v, strings.Join(lacked, " "))
+		log.Warnf("%s: measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is "+
+			"known of its times", v, strings.Join(lacked, " "))
 	}
 }
 
@@ -371,7 +371,7 @@ func DecodeBundle(content []byte) (b Bundle, err error) {
 	return b, nil
 }
 
-// SameMeaning reports whether the files of two versions mean the same on this machine, with the variables that getenv
+// SameEffect reports whether the files of two versions mean the same on this machine, with the variables that getenv
 // knows. On another one a model may mean something else.
 func SameEffect(a, b Bundle, getenv func(string) string) bool {
 	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {

@@ -16,8 +16,8 @@ type Subject struct {
 	Budget   float64    // the share of step time that trying may cost
 	Earlier  []Evidence // of earlier jobs, the latest first
 
-	// Choose says what to try where a step has so many of each call (agree.HashCall), and takes so long. left names what
-	// is not tried.
+	// Choose says what to try where a step has so many of each call (agree.HashCall), and takes so long. left names
+	// what is not tried.
 	Choose func(calls map[uint64]int, step time.Duration) (factors []Factor, left []string)
 	// With returns what was in force with an arm of each factor.
 	With func(factors []Factor, arms []int) (Variant, error)

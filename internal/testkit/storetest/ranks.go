@@ -60,7 +60,8 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 		for scan := bufio.NewScanner(os.Stdin); scan.Scan(); {
 			var nanos int64
 			if version, ok := strings.CutPrefix(scan.Text(), "save "); ok {
-				m.Offer(agree.VersionID{Content: agree.DigestOf([]byte(version)), EffectDigest: version}, []byte(version))
+				m.Offer(agree.VersionID{Content: agree.DigestOf([]byte(version)), EffectDigest: version},
+					[]byte(version))
 			} else if _, err := fmt.Sscanf(scan.Text(), "go %d", &nanos); err == nil {
 				begin <- time.Unix(0, nanos)
 			} else {

@@ -80,8 +80,8 @@ func AboutSettings(c *fit.Comparison) (lines []string) {
 	best := &c.Settings[c.Best]
 	switch {
 	case c.Best > 0:
-		lines = append(lines, fmt.Sprintf("chosen for the job: %s, since with its policy it takes %s less time than the "+
-			"site's own setting with its policy", best, Less(best.OverOwn)))
+		lines = append(lines, fmt.Sprintf("chosen for the job: %s, since with its policy it takes %s less time than "+
+			"the site's own setting with its policy", best, Less(best.OverOwn)))
 	default:
 		lines = append(lines, "chosen for the job: the site's own setting, since no other surely gains")
 	}

@@ -115,7 +115,8 @@ func NewAsker(from Flags, by ...Decider) (*Asker, error) {
 	}
 	a.CommName = from.CommName
 	a.from, a.ABI = from, a.Costs.NCCL.ABI(nil)
-	if a.noEffect = a.ABI == nccl.ABINoCosts && cmp.Or(os.Getenv("NCCL_ALGO"), os.Getenv("NCCL_PROTO")) != ""; a.noEffect {
+	a.noEffect = a.ABI == nccl.ABINoCosts && cmp.Or(os.Getenv("NCCL_ALGO"), os.Getenv("NCCL_PROTO")) != ""
+	if a.noEffect {
 		a.note("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", a.Costs.NCCL)
 	}
 	return a, nil

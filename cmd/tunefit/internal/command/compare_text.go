@@ -60,7 +60,8 @@ func writeSection(out io.Writer, t *compare.Table, g *compare.Section) {
 		}
 		table.Row(append(cells, more...)...)
 	}
-	table.Row("size", t.Before.Name+" us", t.After.Name+" us", "ratio", "interval", "verdict", "p", "reps", "GB/s", "ran")
+	table.Row("size", t.Before.Name+" us", t.After.Name+" us", "ratio", "interval", "verdict", "p", "reps", "GB/s",
+		"ran")
 	for i := range g.Rows {
 		r := &g.Rows[i]
 		b, a := &r.Before, &r.After

@@ -344,7 +344,8 @@ func (x *explanation) writeRow(r policy.Tried) {
 		x.printf("    its condition holds: %s\n", valuesText(r.Values))
 	}
 	if x.by.Engine.Policy.Rules[r.Rule].Channels > 0 && x.by.Algo >= 0 && x.by.Channels == 0 {
-		x.printf("    its channel count is left to NCCL %s, which does not check it for this collective and algorithm\n",
+		x.printf("    its channel count is left to NCCL %s, which does not check it for this collective and "+
+			"algorithm\n",
 			x.Decision.Release)
 	}
 }
@@ -501,7 +502,8 @@ func (x *explanation) writeDecision() {
 	}
 	x.printf(", by %s\n", o.DecidedBy())
 	if o.NotRaised > 0 {
-		x.printf("the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n",
+		x.printf("the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than "+
+			"its own\n",
 			wording.Plural(o.NotRaised, "channel"), o.Release)
 	}
 	switch e := o.Expected; {

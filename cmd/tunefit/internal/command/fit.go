@@ -90,8 +90,8 @@ configuration is better.`,
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().StringVar(&f.runs, "runs", "",
 		"where runs were measured in several ways, fit only: graph (CUDA graphs, -G), eager (without), the options of "+
-			"nccl-tests and variables as fit prints them, or fastest: compare the variables, the first that is read with "+
-			"all others, and fit what is surely the fastest")
+			"nccl-tests and variables as fit prints them, or fastest: compare the variables, the first that is read "+
+			"with all others, and fit what is surely the fastest")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one object")
 	return cmd
 }

@@ -144,7 +144,8 @@ left out. To try that again, start it by hand and give its new log.`,
 	flags.StringVar(&f.profile, "profile", "",
 		"job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, "+
 			"--comm and --sizes choose among it)")
-	flags.StringSliceVar(&f.try, "try", nil, "a variable of the job and its values, as NCCL_IB_QPS_PER_CONNECTION=1,4, "+
+	flags.StringSliceVar(&f.try, "try", nil, "a variable of the job and its values, as "+
+		"NCCL_IB_QPS_PER_CONNECTION=1,4, "+
 		"with the site's own setting always among them; an empty value: unset; may be repeated")
 	cli.Complete(cmd, "try", sweep.KnownVariables)
 	f.library.Register(cmd, "that runs load")
@@ -392,8 +393,8 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	}
 	cli.Notes(cmd.ErrOrStderr(), warnings...)
 	if len(o.Settings) > 0 && len(f.from) > 0 {
-		return o, cli.Usagef("--try excludes --from: a sweep compares settings, and for logs by hand fit --runs %s does",
-			runsFastest)
+		return o, cli.Usagef("--try excludes --from: a sweep compares settings, and for logs by hand "+
+			"fit --runs %s does", runsFastest)
 	}
 	if o.Sizes, _, err = f.choices.Grid.ParseSizes(); err != nil {
 		return o, err

@@ -466,8 +466,9 @@ func processFindings(all []*Communicator) (found []finding) {
 func fileFindings(all []*Communicator) (found []finding) {
 	for _, c := range all {
 		for _, r := range c.RefusedFiles {
-			found = append(found, finding{fmt.Sprintf("%s cannot be used as it is now: %s.\nThe ranks keep the version "+
-				"they have. New jobs start without it, or not at all with %s=1", r.File, r.Why, tuner.EnvStrict),
+			found = append(found, finding{fmt.Sprintf("%s cannot be used as it is now: %s.\nThe ranks keep the "+
+				"version they have. New jobs start without it, or not at all with %s=1",
+				r.File, r.Why, tuner.EnvStrict),
 				r.Remedy})
 		}
 	}
@@ -585,9 +586,9 @@ func quietFindings(all []*Communicator) []finding {
 	if len(quiet) == 0 {
 		return nil
 	}
-	return []finding{{"not asked for a minute or more: " + few(quiet), "nothing, if the job makes no collectives there " +
-		"now. Else something else takes them: replayed CUDA graphs, symmetric kernels, kernels of a framework's own, " +
-		"MSCCL; no policy reaches these"}}
+	return []finding{{"not asked for a minute or more: " + few(quiet), "nothing, if the job makes no collectives " +
+		"there now. Else something else takes them: replayed CUDA graphs, symmetric kernels, kernels of a " +
+		"framework's own, MSCCL; no policy reaches these"}}
 }
 
 // writePrometheus prints communicators as status --prometheus does. unseen folders could not be looked at.

@@ -174,7 +174,8 @@ func (r *Run) untaken(text []byte) string {
 			asked, err := strconv.ParseInt(value, 0, 64) // NCCL writes a number in its own way
 			same := has == value || err == nil && has == strconv.FormatInt(asked, 10)
 			if isSet && !same {
-				return fmt.Sprintf("NCCL says that it took %s=%s in place of %[1]s=%[3]s (is it set in nccl.conf?)", name,
+				return fmt.Sprintf("NCCL says that it took %s=%s in place of %[1]s=%[3]s (is it set in nccl.conf?)",
+					name,
 					has, value)
 			}
 		}
@@ -312,8 +313,9 @@ func ParseSettings(given []string) (settings, warnings []string, err error) {
 	}
 	settings = slices.DeleteFunc(settings, func(s string) bool { return s == "" })
 	if n := 1 + len(settings); n > mostSettings {
-		return nil, nil, fmt.Errorf("%s: %d combinations, with the site's own setting (allowed: %d; try one variable at "+
-			"a time, set its best value in the environment, then try the next)", strings.Join(names, ", "), n, mostSettings)
+		return nil, nil, fmt.Errorf("%s: %d combinations, with the site's own setting (allowed: %d; try one variable "+
+			"at a time, set its best value in the environment, then try the next)", strings.Join(names, ", "), n,
+			mostSettings)
 	}
 	return settings, warnings, nil
 }
