@@ -50,9 +50,13 @@ func settingsFile(c *fit.Comparison) string {
 }
 
 // keepSettings writes the setting that is chosen; none: an older file goes.
-func keepSettings(file string, c *fit.Comparison) error {
+func keepSettings(w io.Writer, file string, c *fit.Comparison) error {
 	if c != nil && c.Best > 0 {
-		return cli.WriteText(file, settingsFile(c))
+		err := cli.WriteText(file, settingsFile(c))
+		if err == nil {
+			fmt.Fprintf(w, "wrote %s: jobs need what it sets, with a policy and without\n", file)
+		}
+		return err
 	}
 	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -557,7 +557,7 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	}
 	noGain := errors.Is(err, errNoGain)
 	if err == nil || noGain {
-		if err := keepSettings(in("settings.conf"), f.page.Settings); err != nil {
+		if err := keepSettings(cmd.ErrOrStderr(), in("settings.conf"), f.page.Settings); err != nil {
 			return "", err
 		}
 	}

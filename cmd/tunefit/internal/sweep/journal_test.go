@@ -232,4 +232,6 @@ func TestBudgetThatIsSpent(t *testing.T) {
 	said(mend + ")")
 	s.cutShort[first] = true
 	said("; not measured to the end: " + first.String() + mend + ")")
+	s.Settings = []string{"NCCL_NTHREADS=256"}
+	said("; not measured to the end: " + first.String() + ", the comparison of settings" + mend)
 }

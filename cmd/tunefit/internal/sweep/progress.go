@@ -279,6 +279,9 @@ func (s *Sweep) unfinished() string {
 			missing = append(missing, key.String())
 		}
 	}
+	if len(s.Settings) > 0 && !s.compared {
+		missing = append(missing, "the comparison of settings")
+	}
 	text := fmt.Sprintf("the budget of %v is spent", s.Budget)
 	if len(missing) > 0 {
 		text += "; not measured to the end: " + cli.Few(missing, 8, ", ")

@@ -36,6 +36,7 @@ func TestSweepTriesSettings(t *testing.T) {
 		"REFUSED: NCCL refuses NCCL_IB_QPS_PER_CONNECTION=9: Invalid value 9 for NCCL_IB_QPS_PER_CONNECTION.",
 		"the setting NCCL_IB_QPS_PER_CONNECTION=9 is left out, and so are those with all of its variables: NCCL refuses",
 		"in 4 fresh starts each: " + chosen,
+		"wrote " + filepath.Join(c.dir, "settings.conf") + ": jobs need what it sets, with a policy and without\n",
 	} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("it does not say %q:\n%s", want, errs)

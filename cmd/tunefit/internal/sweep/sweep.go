@@ -73,6 +73,7 @@ type Sweep struct {
 	setting   string           // "": the site's own
 	concluded map[fit.Key]bool // nothing more is to be measured of it
 	cutShort  map[fit.Key]bool // what the rest of the budget was too short for
+	compared  bool             // the settings to try met the site's own, as far as they should
 	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
 	notOffered map[fit.Key]map[nccl.Cell]bool
 	channels   map[fit.Key]bench.MostChannels // of each subject, as NCCL's log of its runs says
@@ -252,7 +253,9 @@ func (s *Sweep) all(ctx context.Context) error {
 		}
 		s.conclude(key)
 	}
-	return s.tryOthers(ctx)
+	err := s.tryOthers(ctx)
+	s.compared = err == nil
+	return err
 }
 
 // begin writes a batch down, and runs it.
