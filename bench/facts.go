@@ -43,11 +43,9 @@ var facts = []struct {
 		}
 	}},
 	// comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8. NCCL tells its tuner the same number of nodes.
-	{" nRanks ", regexp.MustCompile(` nRanks ([0-9]+)(?: nNodes ([0-9]+))?`),
-		func(u *testRun, process string, part []string) {
-			if process != "" {
-				u.comm = nccl.Comm{Ranks: atoi(part[1]), Nodes: cmp.Or(atoi(part[2]), u.comm.Nodes)}
-			}
+	{" nRanks ", regexp.MustCompile(` rank [0-9]+ nRanks ([0-9]+)(?: nNodes ([0-9]+))?`),
+		func(u *testRun, _ string, part []string) {
+			u.comm = nccl.Comm{Ranks: atoi(part[1]), Nodes: cmp.Or(atoi(part[2]), u.comm.Nodes)}
 		}},
 	// 24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer
 	{" coll channels, ", regexp.MustCompile(`\b([0-9]{1,3}) coll channels, (?:[0-9]+ collnet channels, )?` +

@@ -78,7 +78,7 @@ func TestChannelsOnlyUnderAFloor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), ",ring,simple,32,") || strings.Contains(string(text), "# "+needs) != want {
+		if !strings.Contains(string(text), ",ring,simple,32,") || strings.Contains(string(text), "# tunefit:"+needs) != want {
 			t.Errorf("the default has %d channels: the policy is\n%s", own, text)
 		}
 		written, err := os.ReadFile(modelFile)
