@@ -305,6 +305,9 @@ func (s side) starts(weight map[spot]float64) int {
 	for at := range weight {
 		most[at.Key] = max(most[at.Key], len(s[at]))
 	}
+	if len(most) == 0 {
+		return 0
+	}
 	return slices.Min(slices.Collect(maps.Values(most)))
 }
 

@@ -18,6 +18,9 @@ import (
 // tryOthers measures the settings that are to be tried: each in one start, of the default and of what is fastest under
 // the site's own. Then the best get a round of candidates, and meet the site's own in turns of fresh starts.
 func (s *Sweep) tryOthers(ctx context.Context) error {
+	if len(s.Settings) == 0 {
+		return nil
+	}
 	var refused []string
 	for _, setting := range s.Settings {
 		if slices.ContainsFunc(refused, func(words string) bool { return hasWords(setting, words) }) {
