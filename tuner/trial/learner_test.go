@@ -258,17 +258,24 @@ func TestLearnLeavesBadBlocks(t *testing.T) {
 	}
 }
 
-// A job that begins with a long evaluation learns about training, once that has taken longer.
-func TestLearnAfterALongEvaluation(t *testing.T) {
-	j := learn(t, learningEffects)
+var evaluationCalls = []uint64{7, 8}
+
+// evaluates lets a job try something in steps of an evaluation, too.
+func (j *learningJob) evaluates() {
 	choose := j.s.Learn.Choose
 	j.s.Learn.Choose = func(calls map[uint64]int, step time.Duration) ([]Factor, []string) {
-		if calls[7] == 0 {
+		if calls[evaluationCalls[0]] == 0 {
 			return choose(calls, step)
 		}
 		return []Factor{{Coll: nccl.CollAllGather, Arms: []Arm{{}, {Config: nccl.Config{Channels: 1}}}}}, nil
 	}
-	j.calls = []uint64{7, 8}
+}
+
+// A job that begins with a long evaluation learns about training, once that has taken longer.
+func TestLearnAfterALongEvaluation(t *testing.T) {
+	j := learn(t, learningEffects)
+	j.evaluates()
+	j.calls = evaluationCalls
 	j.until(func() bool { return j.s.experiment != nil && len(j.s.experiment.run.Blocks) >= 3*hurtJudged })
 	j.calls = stepCalls
 	e := j.end()

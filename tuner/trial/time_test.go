@@ -115,7 +115,7 @@ func TestNothingStaysUnseen(t *testing.T) {
 			return times(calm(v), math.Exp(1.5*j.dice.NormFloat64()))
 		}
 		train := j.calls
-		j.calls = []uint64{7, 8}
+		j.calls = evaluationCalls
 		j.run(10 * time.Second)
 		j.calls = train
 		if j.run(10 * time.Minute); most > 3*j.s.length+5*time.Second {
