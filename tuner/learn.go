@@ -34,7 +34,7 @@ var fewerChannels = []int{16, 8, 4}
 
 // shapes are the calls of a communicator that learns. NCCL's thread adds them, the background reads them.
 type shapes struct {
-	base string // the meaning of the version by which they are decided; calls by other versions tell nothing
+	base string // the effect digest of the version by which they are decided; calls by other versions tell nothing
 	// checked reports whether NCCL checks a channel count, so that it may be asked for.
 	checked func(nccl.Coll, nccl.Algo) bool
 

@@ -105,7 +105,7 @@ type Member struct {
 	inForce        InForce
 	past           []InForce    // static: the versions that are still to come
 	pending        *pendingEdit // nil: none
-	lastRead       string       // the meaning of the own file as last read
+	lastRead       string       // the effect digest of the own file as last read
 	editUnreported bool         // an edit has come into force since InForce was last asked
 	wait           wait
 	leaving        bool  // the background is to end

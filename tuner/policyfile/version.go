@@ -59,7 +59,7 @@ var None = func() *Version {
 	return &Version{id: agree.VersionID{Content: agree.DigestOf(content), EffectDigest: nothing}, content: content}
 }()
 
-// nothing is the meaning of a version that leaves everything to NCCL.
+// nothing is the effect digest of a version that leaves everything to NCCL.
 const nothing = "nothing"
 
 // Engine returns what decides by the version; nil: NCCL decides everything.

@@ -71,7 +71,7 @@ type playedJob struct {
 	inForce  *playedVersion
 	from     uint64
 	proposed bool   // it has come by a turn
-	wanted   string // the meaning of the latest edit
+	wanted   string // the effect digest of the latest edit
 	pending  *playedVersion
 	comes    time.Time
 	refuses  bool          // no change ever comes

@@ -23,7 +23,7 @@ type Peer struct {
 // pace is the time that the steps of a block take, and a change.
 type pace struct{ steps, change time.Duration }
 
-// Add adds a communicator until remove. standing returns the meaning of the version in force and
+// Add adds a communicator until remove. standing returns the effect digest of the version in force and
 // the number of calls made so far; any goroutine may call it.
 func (p *Peers) Add(standing func() (meaning string, calls uint64)) (one *Peer, remove func()) {
 	p.mu.Lock()

@@ -29,7 +29,7 @@ type InForce struct {
 	Version    Variant
 	From       uint64 // its first call
 	Proposed   bool   // Propose has brought it, no edit
-	LatestEdit string // the meaning of the latest edit
+	LatestEdit string // the EffectDigest of the latest edit
 }
 
 // Log is NCCL's logger.
@@ -89,7 +89,7 @@ type scheduler struct {
 	length     time.Duration // of a block
 	planned    Variant       // for the block plannedFor; nil: nothing
 	plannedFor int64
-	arms       map[string][]int // of what was planned, by its meaning
+	arms       map[string][]int // of what was planned, by its EffectDigest
 	steps      steps
 	queue      queue
 	kind       uint64   // of the steps that were found last
