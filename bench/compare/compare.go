@@ -144,12 +144,11 @@ func (p *pool) together(values [][2]repeated) bool {
 func measuredOf(key bench.Series, at []reading, side int, bytes uint64) Measured {
 	counts := map[nccl.Config]int{}
 	perMicro := 0.0
-	c := Measured{Ran: Ran{nccl.Config{Cell: nccl.NoCell}}, OwnChannels: true}
+	c := Measured{Ran: Ran{nccl.Config{Cell: nccl.NoCell}}}
 	for _, r := range at {
 		if r.side != side {
 			continue
 		}
-		c.OwnChannels = c.OwnChannels && (r.kind.byDefault || r.kind.Channels == 0)
 		if perMicro = max(perMicro, r.BusBW*r.Micros); r.Known() {
 			counts[r.Config]++
 		}

@@ -83,8 +83,6 @@ type Measured struct {
 	BusBW  float64 `json:"busbw,omitempty"` // GB/s at that time; 0: the number of ranks is not known
 	Reps   int     `json:"repetitions"`     // that count: runs, or times within one run where no side has two
 	Ran    Ran     `json:"ran,omitzero"`
-	// OwnChannels says that NCCL chose the number of channels itself.
-	OwnChannels bool `json:"-"`
 }
 
 // Ran is the configuration that ran, of several the most frequent. JSON has it as "ring/ll128/16" and leaves it out

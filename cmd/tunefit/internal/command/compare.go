@@ -31,7 +31,6 @@ type compareFlags struct {
 	turns     bool
 	threshold string
 	asJSON    bool
-	restore   string
 	force     bool
 }
 
@@ -56,9 +55,6 @@ It compares what ran. If a side holds several configurations, as a sweep does, i
 compares NCCL's default, or the configuration that --config names. It says on
 standard error what it leaves out.
 
---restore writes a policy that undoes what became slower: at those sizes it asks for
-the configuration that ran before, if the logs tell it.
-
 With the directory of ` + tuner.EnvRecord + ` alone it prints what jobs with
 ` + tuner.EnvCompare + ` or ` + tuner.EnvCanary + ` found out about their policy from
 the times of their own steps.
@@ -67,7 +63,7 @@ Exit code: 0 if nothing is significantly slower, 1 if a size or a mean is slower
 than --threshold, or if there is nothing to compare.`,
 		Example: `  tunefit compare before.log after.log
   tunefit compare --threshold 2% before-*.log -- after-*.log
-  tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
+  tunefit compare old-nccl.csv new-nccl.csv
   tunefit compare record`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return cli.FailIf(f.compare(cmd, args)) },
@@ -81,9 +77,7 @@ than --threshold, or if there is nothing to compare.`,
 			"tell)")
 	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "exit code 1 where a significant slowdown exceeds this")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, which undoes what became slower")
-	cmd.Flags().BoolVar(&f.force, "force", false,
-		"overwrite the policy, and read files of which many rows cannot be read")
+	cmd.Flags().BoolVar(&f.force, "force", false, "read files of which many rows cannot be read")
 	return cmd
 }
 
@@ -132,9 +126,6 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 		}
 		opts.Config = &c
 	}
-	if f.restore != "" && f.config != "" {
-		return opts, cli.Usagef("--restore compares what ran before with what ran after (allowed: no --config)")
-	}
 	return opts, nil
 }
 
@@ -156,11 +147,11 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	if err != nil {
 		return false, err
 	}
-	m, err := f.read(cmd, named)
+	sides, err := f.read(cmd, named)
 	if err != nil {
 		return false, err
 	}
-	t := compare.Two(m.samples[0], m.samples[1], opts)
+	t := compare.Two(sides[0], sides[1], opts)
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, wording.Plural(l.Rows, "time"), l.Reason)
 	}
@@ -171,80 +162,45 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 		err = errors.Join(err, errors.New("nothing to compare: no collective, communicator, data type and size is in "+
 			"both under the same options of nccl-tests and settings (tunefit import shows what a log holds)"))
 	}
-	if err == nil && f.restore != "" {
-		err = f.writeRestored(cmd.ErrOrStderr(), t, m, named)
-	}
-	if err != nil {
-		return false, err
-	}
-	return t.Beyond > 0 || t.MeanBeyond, nil
+	return err == nil && (t.Beyond > 0 || t.MeanBeyond), err
 }
 
-// measured is what was read of both sides.
-type measured struct {
-	samples, failed [2][]bench.Sample
-}
-
-func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, err error) {
+// read returns the times of both sides.
+func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (samples [2][]bench.Sample, err error) {
 	var files [2][]string
 	found := map[string]bool{}
 	for side := range named {
 		var below map[string]bool
 		if files[side], below, err = walked(named[side]); err != nil {
-			return m, err
+			return samples, err
 		}
 		maps.Copy(found, below)
 	}
-	both := slices.Concat(files[0], files[1])
-	if err := cli.MayWrite(f.restore, f.force, both...); err != nil {
-		return m, err
-	}
-	digests := [2]map[string]string{{}, {}}
-	in := newReader(f.in, cmd, both, found, f.force)
+	in := newReader(f.in, cmd, slices.Concat(files[0], files[1]), found, f.force)
 	in.opts.Default = true // whatever ran, it is compared
+	before := in.known
 	for side := range files {
-		in.known = digests[side]
-		for _, file := range files[side] {
-			r, _ := in.read(file)
-			if r == nil {
-				continue
-			}
-			m.samples[side], m.failed[side] = append(m.samples[side], r.Samples...), append(m.failed[side], r.Failed...)
-			m.failed[side] = append(m.failed[side], r.NotOffered...)
+		in.known = map[string]string{}
+		in.each(files[side], func(r *bench.Result, digest string) {
+			samples[side] = append(samples[side], r.Samples...)
 			for _, rej := range r.Rejected {
-				in.notes = append(in.notes, bench.Note{File: file, Line: rej.Line,
+				in.notes = append(in.notes, bench.Note{File: r.File, Line: rej.Line,
 					Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})
 			}
 			in.notes = append(in.notes, r.Notes...)
-		}
+			if other := before[digest]; other != "" {
+				in.notes = append(in.notes,
+					bench.Note{File: r.File, Text: "holds the same as " + other + " on the other side"})
+			}
+		})
+		before = in.known
 	}
-	in.end()
-	var same []bench.Note
-	for digest, file := range digests[1] {
-		if other, ok := digests[0][digest]; ok {
-			same = append(same, bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
-		}
-	}
-	slices.SortFunc(same, func(a, b bench.Note) int { return cmp.Compare(a.File, b.File) })
-	in.notes = append(in.notes, same...)
-	alike := map[string]int{}
-	for _, n := range in.notes {
-		alike[n.Text]++
-	}
-	for _, n := range in.notes { // of many logs the same is said once
-		if more := alike[n.Text] - 1; more > 0 {
-			n.Text, alike[n.Text] = fmt.Sprintf("%s (and %s alike)", n.Text, wording.Plural(more, "place")), 0
-		} else if more < 0 {
-			continue
-		}
-		fmt.Fprintln(cmd.ErrOrStderr(), n)
-	}
-	return m, errors.Join(in.failed...)
+	return samples, in.finish(cmd.ErrOrStderr())
 }
 
 // compareJob shows what jobs have found out about their policy and left in a directory.
 func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, err error) {
-	for _, flag := range []string{"config", "all", "turns", "threshold", "restore", "force"} {
+	for _, flag := range []string{"config", "all", "turns", "threshold", "force"} {
 		if cmd.Flags().Changed(flag) {
 			return false,
 				fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has "+

@@ -3,14 +3,12 @@ package command
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
@@ -237,13 +235,10 @@ func TestCompareWrongCalls(t *testing.T) {
 		{cli.ExitUsage, []string{before, after, "--config", "ring"}, `--config "ring": not ALGORITHM/PROTOCOL`},
 		{cli.ExitUsage, []string{before, after, "--config", "rign/ll"}, `did you mean "ring"`},
 		{cli.ExitUsage, []string{before, after, "--config", "ring/ll/65"}, `channels are "65" (allowed: 1 to 64)`},
-		{cli.ExitUsage, []string{before, after, "--config", "ring/ll", "--restore", "x.csv"}, "(allowed: no --config)"},
 		{cli.ExitUsage, []string{before, after, "--threshold", "much"}, `--threshold "much" (allowed: a share as 1% or 0.01`},
 		{cli.ExitUsage, []string{before, after, "--threshold", "2"}, "did you mean --threshold 2%"},
 		{cli.ExitFailed, []string{before, policy}, "p.csv is a policy (needed: a sweep, a log"},
 		{cli.ExitFailed, []string{before, "nothing.log"}, "nothing.log: no such file"},
-		{cli.ExitFailed, []string{before, after, "--restore", before}, "would be overwritten"},
-		{cli.ExitFailed, []string{before, after, "--restore", policy}, "is there already (--force overwrites it)"},
 		{cli.ExitFailed, []string{before, filepath.Join(testlib.Root, "bench/testdata/launcher_srun.txt")},
 			"nothing to compare: no collective, communicator, data type and size is in both"},
 		{cli.ExitFailed, []string{before, after, "--config", "tree/simple/4"}, "nothing to compare"},
@@ -252,113 +247,6 @@ func TestCompareWrongCalls(t *testing.T) {
 		if out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)
 		}
-	}
-}
-
-// old and new are sweeps of a default and one forced configuration at three sizes, four times.
-func sweepOf(t *testing.T, name string, label string, micros [3]float64, forced string,
-	forcedMicros [3]float64) string {
-	text := sweepHead
-	for rep := range 4 {
-		noise := 1 + 0.002*float64(rep)
-		for i, b := range []int{65536, 131072, 262144} {
-			text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,default,%.3f,,,rep%d.log\n", b, label,
-				micros[i]*noise, rep)
-			if forced != "" {
-				text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,forced,%.3f,,,rep%d.log\n", b, forced,
-					forcedMicros[i]*noise, rep)
-			}
-		}
-	}
-	return testlib.File(t, name, text)
-}
-
-func TestRestore(t *testing.T) {
-	fast, slow := [3]float64{20, 30, 40}, [3]float64{20, 33, 46}
-	old := sweepOf(t, "old.csv", "tree,ll,8", fast, "", fast)
-	for _, c := range []struct {
-		name, sweep string
-		row         string   // written; empty: nothing is
-		says        []string // in the policy, else on standard error
-	}{
-		{"measured and faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", fast),
-			"allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
-			[]string{"# 128KiB - 256KiB: 1.100 to 1.150 of the time since, tree/ll/8 ran before, ring/ll/8 now; " +
-				"measured now, the former takes 0.870 to 0.909 of the latter's time\n"}},
-		{"faster at one of them", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", [3]float64{20, 33, 40}),
-			"allreduce,262144,262144,tree,ll,8,2,16,-1,-1\n", nil},
-		{"not measured since", sweepOf(t, "new.csv", "ring,ll,8", slow, "ring,simple,8", fast),
-			"allreduce,131072,262144,tree,ll,-1,2,16,-1,-1\n",
-			[]string{"; not validated: the former was not measured since\n"}},
-		{"other channels", sweepOf(t, "new.csv", "tree,ll,4", slow, "", fast),
-			"allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
-			[]string{"tree/ll/8 ran before, tree/ll/4 now; not validated"}},
-		{"measured and no faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", slow), "",
-			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and was " +
-				"measured after, too: 1.000 of the time now, not significantly faster\n",
-				"nothing of what became slower can be restored"}},
-		{"the same configuration", sweepOf(t, "new.csv", "tree,ll,8", slow, "", slow), "",
-			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and runs now: " +
-				"it is slower by itself\n"}},
-		{"does not run any more", sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "", nil},
-		{"nothing slower", sweepOf(t, "new.csv", "ring,ll,8", fast, "", slow), "",
-			[]string{"was not written: no size is significantly slower by more than --threshold 1%\n"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.name == "does not run any more" {
-				text, err := os.ReadFile(c.sweep)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c.sweep = testlib.File(t, "new.csv",
-					string(text)+"all_reduce,0,float,sum,tree,ll,8,2,16,0,forced,,,,x\n")
-				c.says = []string{"tree/ll/8 ran before and does not run any more\n"}
-			}
-			policy := filepath.Join(t.TempDir(), "policy.csv")
-			code := cli.ExitFailed
-			if c.name == "nothing slower" {
-				code = cli.ExitOK
-			}
-			_, said := tunefit(t, code, "compare", old, c.sweep, "--restore", policy)
-			text, err := os.ReadFile(policy)
-			if c.row == "" {
-				if !os.IsNotExist(err) || len(lacks(said, c.says...)) > 0 {
-					t.Errorf("%v\n%s%s", err, text, said)
-				}
-				return
-			}
-			if err != nil || !strings.HasSuffix(string(text), c.row) || len(lacks(string(text), c.says...)) > 0 ||
-				strings.Count(string(text), "\nallreduce,") != 1 {
-				t.Errorf("%v\n%s%s", err, text, said)
-			}
-			if _, _, err := ask.ReadPolicy(testkit.Env.Inputs, policy); err != nil {
-				t.Error(err)
-			}
-			if unproven := strings.Contains(string(text), "not validated"); unproven != strings.Contains(said,
-				"tunefit compare --turns present-*.log -- restored-*.log\n") {
-				t.Error(said)
-			}
-		})
-	}
-	// What is between two sizes that both became slower is neither's alone.
-	text, err := os.ReadFile(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mixed, policy := testlib.File(t, "old.csv", strings.ReplaceAll(string(text), "262144,float,sum,tree,ll,8",
-		"262144,float,sum,ring,simple,8")), filepath.Join(t.TempDir(), "p.csv")
-	tunefit(t, cli.ExitFailed, "compare", mixed, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow),
-		"--restore", policy)
-	if text, err = os.ReadFile(policy); err != nil ||
-		len(lacks(string(text), "allreduce,131072,185363,tree,ll,-1,2,16,-1,-1\n",
-			"allreduce,185364,262144,ring,simple,-1,2,16,-1,-1\n")) > 0 {
-		t.Errorf("%v\n%s", err, text)
-	}
-	nameless := sweepOf(t, "old.csv", ",,", fast, "", fast)
-	if _, said := tunefit(t, cli.ExitFailed, "compare", nameless, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow),
-		"--restore", filepath.Join(t.TempDir(), "p.csv")); !strings.Contains(said,
-		"nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)") {
-		t.Error(said)
 	}
 }
 

@@ -673,48 +673,6 @@ func inWords(p, byDefault fit.Point) string {
 	return p.Config.String()
 }
 
-// readSweeps pools the measurements of all files and lists why some times were rejected while reading, each reason with
-// the place of the first. anyway takes files of which too little can be read, too. Those of found that are no
-// measurements are left out. The pools of also get all of it, too.
-func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
-	anyway bool, also ...*fit.Pool) (*fit.Set, []model.Source, []fit.Refusal, error) {
-	var sources []model.Source
-	var rejected []fit.Refusal
-	known := map[string]int{} // in rejected, by reason
-	in := newReader(inputs, cmd, files, found, anyway)
-	for _, name := range files {
-		r, digest := in.read(name)
-		if r == nil {
-			continue
-		}
-		for _, p := range append(also, pool) {
-			p.Begin(name)
-			for i := range r.Samples {
-				p.Add(&r.Samples[i])
-			}
-			for _, m := range slices.Concat(r.Failed, r.NotOffered) {
-				p.Fail(&m)
-			}
-		}
-		in.notes = append(in.notes, r.Notes...)
-		for _, rej := range r.Rejected {
-			i, seen := known[rej.Reason]
-			if !seen {
-				i = len(rejected)
-				known[rej.Reason] = i
-				rejected = append(rejected, fit.Refusal{Reason: rej.Reason + " (" + rej.First(r.File) + ")"})
-			}
-			rejected[i].Rows += rej.Count
-		}
-		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: len(r.Samples)})
-	}
-	if err := in.finish(cmd.ErrOrStderr()); err != nil {
-		return nil, nil, nil, err
-	}
-	slices.SortFunc(rejected, func(a, b fit.Refusal) int { return strings.Compare(a.Reason, b.Reason) })
-	return pool.Set(), sources, rejected, nil
-}
-
 // tuningFunc tells NCCL's estimates for a communicator, with the releases of Set.NCCL; nil: they are not known.
 type tuningFunc func(comm nccl.Comm, with string) *tuning.Tuning
 

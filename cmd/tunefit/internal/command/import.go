@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -210,8 +207,9 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	}
 	in := newReader(f.in, cmd, files, found, f.force)
 	in.opts = opts
-	results, err := in.all(cmd.ErrOrStderr(), files)
-	if err != nil {
+	var results []*bench.Result
+	in.each(files, func(r *bench.Result, _ string) { results = append(results, r) })
+	if err := in.finish(cmd.ErrOrStderr()); err != nil {
 		return fmt.Errorf("%w\nnothing was written (import the directory instead: files without measurements are left "+
 			"out then)", err)
 	}
@@ -255,42 +253,6 @@ func newImportJSON(output string, rows int, results []*bench.Result, notes []ben
 		printed.Notes = append(printed.Notes, n.String())
 	}
 	return printed
-}
-
-// walked replaces each directory with the files in and below it, without hidden ones. found holds the files that were
-// found in this way.
-func walked(args []string) (files []string, found map[string]bool, err error) {
-	found = map[string]bool{}
-	for _, arg := range args {
-		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
-			files = append(files, arg) // opening it reports what is wrong
-			continue
-		}
-		before := len(files)
-		err := filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case path != arg && strings.HasPrefix(entry.Name(), "."):
-				if entry.IsDir() {
-					return fs.SkipDir
-				}
-				return nil
-			}
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // links to files, too
-				files = append(files, path)
-				found[path] = true
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(files) == before {
-			return nil, nil, fmt.Errorf("there is no file in the directory %s", arg)
-		}
-	}
-	return files, found, nil
 }
 
 // writeImport prints a line for each file, then why times were rejected and what is doubtful.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // reader reads files of measurements one after the other.
@@ -49,9 +52,46 @@ func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map
 	return in
 }
 
+// walked replaces each directory with the files in and below it, without hidden ones. found holds the files that were
+// found in this way.
+func walked(args []string) (files []string, found map[string]bool, err error) {
+	found = map[string]bool{}
+	for _, arg := range args {
+		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
+			files = append(files, arg) // opening it reports what is wrong
+			continue
+		}
+		before := len(files)
+		err := filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
+			hidden := path != arg && strings.HasPrefix(entry.Name(), ".")
+			switch {
+			case err != nil:
+				return err
+			case hidden && entry.IsDir():
+				return fs.SkipDir
+			case !hidden && isRegular(path): // links to files, too
+				files, found[path] = append(files, path), true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(files) == before {
+			return nil, nil, fmt.Errorf("there is no file in the directory %s", arg)
+		}
+	}
+	return files, found, nil
+}
+
+func isRegular(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // headOf returns how a file begins; nil for what can be read only once.
 func headOf(name string) []byte {
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+	if !isRegular(name) {
 		return nil
 	}
 	file, err := os.Open(name)
@@ -98,19 +138,6 @@ func (in *reader) logOf(run string) func(process string) []byte {
 	}
 }
 
-// end says what became of files that hold NCCL's log and no time. All files have been read then.
-func (in *reader) end() {
-	in.shown.Clear()
-	for _, file := range slices.Sorted(maps.Keys(in.apart)) {
-		if run := in.joined[file]; run != "" {
-			in.notes = append(in.notes, bench.Note{File: file,
-				Text: "NCCL's log of the run in " + run + ", read with it"})
-		} else {
-			in.fail(file, in.apart[file])
-		}
-	}
-}
-
 // fail records that a file cannot be read.
 func (in *reader) fail(file string, err error) {
 	if in.found[file] {
@@ -120,64 +147,51 @@ func (in *reader) fail(file string, err error) {
 	}
 }
 
-// all reads files, and prints what there is to note of them.
-func (in *reader) all(notes io.Writer, files []string) (results []*bench.Result, err error) {
+// each reads files, and gives take what they hold and the SHA-256 of their content, unpacked.
+func (in *reader) each(files []string, take func(r *bench.Result, digest string)) {
 	for _, file := range files {
-		if r, _ := in.read(file); r != nil {
-			results = append(results, r)
+		in.shown.next(file)
+		r, digest, err := in.measurements(file)
+		switch {
+		case errors.As(err, new(*bench.LogApart)):
+			in.apart[file] = err
+		case err != nil:
+			in.fail(file, err)
+		case in.known[digest] != "":
+			in.notes = append(in.notes, bench.Note{File: r.File, Text: "the same as " + in.known[digest] + ": read once"})
+		case !in.anyway && r.Doubt() != nil:
+			in.failed = append(in.failed,
+				fmt.Errorf("%w\nthat is too much of %s to trust the rest (--force reads it anyway)", r.Doubt(), r.File))
+		default:
+			in.known[digest] = r.File
+			take(r, digest)
 		}
 	}
-	return results, in.finish(notes)
 }
 
-// finish is end. It prints what there is to note of all files, and returns what keeps them from being read.
+// finish says what became of files that hold NCCL's log and no time, as all files have been read. It prints what there
+// is to note of all, of many files the same once, and returns what keeps them from being read.
 func (in *reader) finish(notes io.Writer) error {
-	in.end()
-	for _, n := range in.notes {
-		fmt.Fprintln(notes, n)
+	in.shown.Clear()
+	for _, file := range slices.Sorted(maps.Keys(in.apart)) {
+		if run := in.joined[file]; run != "" {
+			in.notes = append(in.notes, bench.Note{File: file,
+				Text: "NCCL's log of the run in " + run + ", read with it"})
+		} else {
+			in.fail(file, in.apart[file])
+		}
+	}
+	for _, alike := range cli.Groups(in.notes, func(n bench.Note) string { return n.Text }) {
+		if more := len(alike) - 1; more > 0 {
+			alike[0].Text += fmt.Sprintf(" (and %s alike)", wording.Plural(more, "place"))
+		}
+		fmt.Fprintln(notes, alike[0])
 	}
 	return errors.Join(in.failed...)
 }
 
-// read returns the measurements of a file and its digest; nil if the file is left out or cannot be read.
-func (in *reader) read(file string) (*bench.Result, string) {
-	in.shown.next(file)
-	r, digest, err := in.measurements(file)
-	var apart *bench.LogApart
-	switch {
-	case errors.As(err, &apart):
-		in.apart[file] = err
-		return nil, ""
-	case err != nil:
-		in.fail(file, err)
-		return nil, ""
-	case r == nil:
-		in.notes = append(in.notes, bench.Note{
-			File: cli.Called(file), Text: "the same as " + in.known[digest] + ": read once",
-		})
-		return nil, ""
-	}
-	if err := r.Doubt(); err != nil && !in.anyway {
-		in.failed = append(in.failed,
-			fmt.Errorf("%w\nthat is too much of %s to trust the rest (--force reads it anyway)", err, r.File))
-		return nil, ""
-	}
-	return r, digest
-}
-
-// measurements reads one file, unpacked, and its digest; nil without an error if the digest is known.
+// measurements reads one file, unpacked, and its digest.
 func (in *reader) measurements(name string) (*bench.Result, string, error) {
-	// Samples may go straight to a pool, so the digest comes first. A pipe can be read only once, and goes without.
-	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		digest, err := digestOf(in.Inputs, name, cli.KindMeasurements)
-		if err != nil {
-			return nil, "", err
-		}
-		if in.known[digest] != "" {
-			return nil, digest, nil
-		}
-		in.known[digest] = cli.Called(name)
-	}
 	file, err := in.Open(name, cli.KindMeasurements)
 	if err != nil {
 		return nil, "", err
@@ -193,6 +207,43 @@ func (in *reader) measurements(name string) (*bench.Result, string, error) {
 		return nil, "", err
 	}
 	return r, hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// readSweeps pools the measurements of all files and lists why some times were rejected while reading, each reason with
+// the place of the first. anyway takes files of which too little can be read, too. Those of found that are no
+// measurements are left out. The pools of also get all of it, too.
+func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
+	anyway bool, also ...*fit.Pool) (*fit.Set, []model.Source, []fit.Refusal, error) {
+	var sources []model.Source
+	rejected := map[string]*fit.Refusal{} // by reason, without the place
+	in := newReader(inputs, cmd, files, found, anyway)
+	in.each(files, func(r *bench.Result, digest string) {
+		for _, p := range append(also, pool) {
+			p.Begin(r.File)
+			for i := range r.Samples {
+				p.Add(&r.Samples[i])
+			}
+			for _, m := range slices.Concat(r.Failed, r.NotOffered) {
+				p.Fail(&m)
+			}
+		}
+		in.notes = append(in.notes, r.Notes...)
+		for _, rej := range r.Rejected {
+			if rejected[rej.Reason] == nil {
+				rejected[rej.Reason] = &fit.Refusal{Reason: rej.Reason + " (" + rej.First(r.File) + ")"}
+			}
+			rejected[rej.Reason].Rows += rej.Count
+		}
+		sources = append(sources, model.Source{Name: filepath.Base(r.File), SHA256: digest, Rows: len(r.Samples)})
+	})
+	if err := in.finish(cmd.ErrOrStderr()); err != nil {
+		return nil, nil, nil, err
+	}
+	var refusals []fit.Refusal
+	for _, reason := range slices.Sorted(maps.Keys(rejected)) {
+		refusals = append(refusals, *rejected[reason])
+	}
+	return pool.Set(), sources, refusals, nil
 }
 
 // digestOf is the SHA-256 of a file's content, unpacked.
