@@ -4,16 +4,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/command"
 )
@@ -32,111 +32,81 @@ func main() {
 // write makes all files below dir.
 func write(dir string) error {
 	root := command.Root()
-	pages, err := manual(root)
-	if err != nil {
-		return err
-	}
-	all := map[string][]byte{}
-	for name, text := range pages {
-		all["man/man1/"+name] = text
-	}
-	for name, complete := range map[string]func(*bytes.Buffer) error{
-		"bash-completion/completions/tunefit": func(w *bytes.Buffer) error { return root.GenBashCompletionV2(w, true) },
-		"zsh/site-functions/_tunefit":         func(w *bytes.Buffer) error { return root.GenZshCompletion(w) },
-		"fish/vendor_completions.d/tunefit.fish": func(w *bytes.Buffer) error {
-			return root.GenFishCompletion(w, true)
-		},
-	} {
-		var text bytes.Buffer
-		if err := complete(&text); err != nil {
-			return err
-		}
-		all[name] = text.Bytes()
-	}
+	all := manual(root)
+	var bash, zsh, fish bytes.Buffer
+	err := errors.Join(root.GenBashCompletionV2(&bash, true), root.GenZshCompletion(&zsh),
+		root.GenFishCompletion(&fish, true))
+	all["bash-completion/completions/tunefit"] = bash.String()
+	all["zsh/site-functions/_tunefit"] = zsh.String()
+	all["fish/vendor_completions.d/tunefit.fish"] = fish.String()
 	for name, text := range all {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 	}
-	return nil
+	return err
 }
 
-// manual returns the page of each command, by file name.
-func manual(root *cobra.Command) (map[string][]byte, error) {
-	pages := map[string][]byte{}
-	var all func(*cobra.Command) error
-	all = func(cmd *cobra.Command) error {
-		if !cmd.IsAvailableCommand() && cmd.HasParent() {
-			return nil
+// manual returns the page of a command and of each below it, by file name.
+func manual(cmd *cobra.Command) map[string]string {
+	pages := map[string]string{"man/man1/" + pageName(cmd) + ".1": page(cmd)}
+	for _, below := range subcommands(cmd) {
+		for name, text := range manual(below) {
+			pages[name] = text
 		}
-		for _, below := range cmd.Commands() {
-			if err := all(below); err != nil {
-				return err
-			}
-		}
-		text, err := page(cmd)
-		pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"] = text
-		return err
 	}
-	return pages, all(root)
+	return pages
 }
 
-// page makes the manual page of a command: cobra/doc's, of the help text, with options as --help prints them, and with
-// the sections that it lacks.
-func page(cmd *cobra.Command) ([]byte, error) {
-	help := cmd.Long
-	defer func() { cmd.Long = help }()
-	description, exit := exitStatus(help)
-	cmd.Long, cmd.DisableAutoGenTag = markdown(description), true
-	never := time.Time{} // the same sources give the same page
-	header := doc.GenManHeader{Date: &never, Source: "nccl-tuner-go " + cmd.Root().Version}
-	var out bytes.Buffer
-	if err := doc.GenMan(cmd, &header, &out); err != nil {
-		return nil, err
-	}
-	text := strings.Replace(out.String(), ` "Jan 0001" `, ` "" `, 1)
-	text = strings.Replace(text, "\n.SH EXAMPLE\n", "\n.SH EXAMPLES\n", 1)
+func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-	var commands []entry
-	for _, below := range cmd.Commands() {
-		if below.IsAvailableCommand() {
-			commands = append(commands, entry{name: below.Name(), meaning: below.Short})
-		}
+func subcommands(cmd *cobra.Command) []*cobra.Command {
+	return slices.DeleteFunc(slices.Clone(cmd.Commands()), func(c *cobra.Command) bool { return !c.IsAvailableCommand() })
+}
+
+// page makes the manual page of a command, of its help text and flags, with the sections of man-pages(7).
+func page(cmd *cobra.Command) string {
+	cmd.InitDefaultHelpFlag()
+	name := pageName(cmd)
+	description, exit := exitStatus(cmp.Or(cmd.Long, cmd.Short))
+	var commands, options []entry
+	also := "\\fBlibnccl\\-tuner\\-go\\fP(7)"
+	for _, below := range subcommands(cmd) {
+		commands = append(commands, entry{name: below.Name(), meaning: below.Short})
+		also = fmt.Sprintf("\\fB%s\\fP(1), ", roff(pageName(below))) + also
 	}
-	var options []entry
+	if cmd.HasParent() {
+		also = fmt.Sprintf("\\fB%s\\fP(1), ", roff(pageName(cmd.Parent()))) + also
+	}
 	for line := range strings.Lines(cmd.NonInheritedFlags().FlagUsages()) {
 		if name, meaning, ok := strings.Cut(strings.TrimSpace(line), "   "); ok {
 			options = append(options, entry{name: name, meaning: strings.TrimSpace(meaning)})
 		}
 	}
-	name := strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), " ", "-")
+	short := strings.TrimPrefix(name, cmd.Root().Name()+"-")
 	about := func(all []entry) []entry {
 		return slices.DeleteFunc(slices.Clone(all), func(e entry) bool {
-			return !slices.Contains(strings.Fields(e.of), name)
+			return !slices.Contains(strings.Fields(e.of), short)
 		})
 	}
-	sections := section("COMMANDS", commands) + section("OPTIONS", options) + ".SH EXIT STATUS\n" + roff(exit) + "\n" +
-		section("ENVIRONMENT", about(environment)) + section("FILES", about(files))
-
-	before, rest, ok := strings.Cut(text, ".SH OPTIONS\n")
-	at := regexp.MustCompile(`(?m)^\.SH `).FindStringIndex(rest)
-	if !ok || at == nil {
-		return nil, fmt.Errorf("%s: cobra's page is not as expected", cmd.CommandPath())
+	text := fmt.Sprintf(".TH %q 1 \"\" %q\n.nh\n.ad l\n", strings.ToUpper(name), "nccl-tuner-go "+cmd.Root().Version) +
+		".SH NAME\n" + roff(name) + " \\- " + roff(cmd.Short) + "\n" +
+		".SH SYNOPSIS\n\\fB" + roff(cmd.UseLine()) + "\\fP\n" +
+		".SH DESCRIPTION\n" + paragraphs(description) + entries("COMMANDS", commands) + entries("OPTIONS", options) +
+		".SH EXIT STATUS\n" + roff(exit) + "\n" +
+		entries("ENVIRONMENT", about(environment)) + entries("FILES", about(files))
+	if cmd.Example != "" {
+		text += ".SH EXAMPLES\n.EX\n" + roff(cmd.Example) + "\n.EE\n"
 	}
-	return []byte(before + sections + strings.TrimRight(rest[at[0]:], "\n") + ", \\fBlibnccl-tuner-go(7)\\fP\n"), nil
+	return text + ".SH SEE ALSO\n" + also + "\n"
 }
 
-// section writes a section; nothing if it has no entries.
-func section(title string, entries []entry) string {
-	if len(entries) == 0 {
+// entries writes a section; nothing if it has no entries.
+func entries(title string, all []entry) string {
+	if len(all) == 0 {
 		return ""
 	}
 	text := ".SH " + title + "\n"
-	for _, e := range entries {
+	for _, e := range all {
 		text += fmt.Sprintf(".TP\n\\fB%s\\fP\n%s\n", roff(e.name), roff(e.meaning))
 	}
 	return text
@@ -156,32 +126,10 @@ func exitStatus(help string) (rest, exit string) {
 	return strings.Join(paragraphs, "\n\n"), exit + " 2 if the command line is wrong. 130 after Ctrl-C."
 }
 
-// markdown writes a help text as cobra/doc wants it: paragraphs, and, line by line, lists and tables, whose lines begin
-// with blanks.
-func markdown(text string) string {
-	var out []string
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		var block strings.Builder
-		before := false
-		for line := range strings.Lines(paragraph) {
-			indented := strings.HasPrefix(line, "  ")
-			if indented != before {
-				block.WriteString("\n")
-			}
-			if before = indented; indented {
-				block.WriteString("    " + line)
-			} else {
-				block.WriteString(escaped(line))
-			}
-		}
-		out = append(out, block.String())
-	}
-	return strings.Join(out, "\n\n")
-}
-
-// escaped makes markdown leave a text as it is.
-func escaped(text string) string {
-	return regexp.MustCompile("[\\\\`*_{}\\[\\]<>#|~&!]").ReplaceAllString(text, `\$0`)
+// paragraphs writes a help text: lines that begin with blanks, of lists and tables, stay lines.
+func paragraphs(text string) string {
+	text = ".PP\n" + strings.ReplaceAll(roff(text), "\n\n", "\n.PP\n") + "\n"
+	return regexp.MustCompile(`(?m)(^  .*\n)+`).ReplaceAllString(text, ".EX\n$0.EE\n")
 }
 
 // roff writes a text as it is.
