@@ -32,7 +32,7 @@ ranks log. Processes that only another machine or container can see are "unknown
 
 Ranks of jobs with ` + tuner.EnvRendezvous + ` meet at that place. --rendezvous names it, or
 a folder above, or a shorter prefix in etcd: it looks one and two levels below, at 1000
-folders at most. Where several jobs are there, a line for each comes first.
+folders at most. Where several jobs are there, the first column names them.
 
 Where ranks of this machine have ` + tuner.EnvMetrics + ` set, it also shows how often NCCL has
 asked for a decision, and when last. A policy that is never asked decides nothing.

@@ -22,7 +22,7 @@ type Communicator struct {
 	agree.Communicator
 	Rendezvous string    `json:"rendezvous"`
 	Job        string    `json:"job,omitempty"` // the rendezvous' folder below the one that was named
-	Name       string    `json:"communicator"`  // as the plugin's log has it
+	Name       string    `json:"communicator"`  // its id, as the plugin's log has it
 	Ended      bool      `json:"ended"`         // no rank does anything with it any more
 	Version    string    `json:"version"`       // in force
 	Content    string    `json:"content"`
@@ -31,10 +31,10 @@ type Communicator struct {
 	Policy string `json:"policy,omitempty"`
 	Model  string `json:"model,omitempty"`
 	// CommName is what the program calls it on all ranks. "": nothing, or not the same, or not known.
-	CommName string   `json:"comm_name,omitempty"`
-	Members  []member `json:"members"`
-	Frozen   bool     `json:"frozen"` // the version stays for good
-	Changes  []change `json:"changes"`
+	CommName string    `json:"comm_name,omitempty"`
+	Members  []member  `json:"members"`
+	Frozen   bool      `json:"frozen"` // the version stays for good
+	Changes  []*change `json:"changes"`
 	// Comparison is what the job compares, or has compared last; nil: nothing.
 	Comparison *trial.Conclusion `json:"comparison,omitempty"`
 	// Learning is what the job has learned so far; nil: it does not learn, or compares what it has learned.
@@ -104,7 +104,7 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 	version, since := records.InForce()
 	c := &Communicator{Communicator: records, Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID),
 		Version: version.EffectDigest, Content: version.Content, Since: since, CommName: records.Name(),
-		Members: []member{}, Changes: []change{}, files: bundle(version)}
+		Members: []member{}, Changes: []*change{}, files: bundle(version)}
 	for _, v := range records.Versions() {
 		if b := bundle(v); b != nil {
 			c.read.Policy, c.read.Model = later(c.read.Policy, b.Policy), later(c.read.Model, b.Model)
@@ -121,20 +121,28 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 		}
 		c.Members = append(c.Members, m)
 	}
-	for _, x := range records.Changes {
-		c.Changes = append(c.Changes, c.newChange(x))
-	}
-	for i := range c.Changes {
-		switch x, d := &c.Changes[i], c.Changes[i].Decision; {
+	for _, from := range records.Changes {
+		x, d := &change{Change: from, State: refused}, from.Decision
+		c.Changes = append(c.Changes, x)
+		switch {
 		case d == nil:
-			c.pending = x
+			x.State, c.pending = pending, x
+			for _, m := range c.Members {
+				if !from.Acks[m.Index] {
+					x.Missing = append(x.Missing, m.Index)
+				}
+			}
+			continue
 		case d.Commit:
-			c.refused, c.inForce = nil, x.K
+			x.State, c.refused, c.inForce = committed, nil, x.K
+			continue
 		case !d.Frozen():
 			c.refused = append(c.refused, x)
 		case c.frozen == nil:
 			c.frozen, c.Frozen = x, true
 		}
+		d.Abort, d.Detail = clipped(d.Abort), clipped(d.Detail)
+		x.finding = c.inWords(d)
 	}
 	// Ranks that have a start version and no slots yet are about to claim them.
 	c.Ended = len(c.Members) > 0 || !c.Newest.IsZero() && c.quiet() > agree.JoinLimit
@@ -162,24 +170,6 @@ func later(known, found policyfile.Source) policyfile.Source {
 		return found
 	}
 	return known
-}
-
-func (c *Communicator) newChange(from agree.Change) change {
-	x := change{Change: from, State: pending}
-	switch d := from.Decision; {
-	case d == nil:
-		for _, m := range c.Members {
-			if _, acknowledged := from.Acks[m.Index]; !acknowledged {
-				x.Missing = append(x.Missing, m.Index)
-			}
-		}
-	case d.Commit:
-		x.State = committed
-	default:
-		d.Abort, d.Detail = clipped(d.Abort), clipped(d.Detail)
-		x.State, x.finding = refused, c.inWords(d)
-	}
-	return x
 }
 
 // clipped cuts a text from a record: whoever wrote it may have made it long.
@@ -250,10 +240,7 @@ func (c *Communicator) left() []member { return c.which(func(m member) bool { re
 
 // missing returns who has not acknowledged the pending change.
 func (c *Communicator) missing() []member {
-	return c.which(func(m member) bool {
-		_, is := slices.BinarySearch(c.pending.Missing, m.Index) // as members are, in order
-		return is
-	})
+	return c.which(func(m member) bool { return slices.Contains(c.pending.Missing, m.Index) })
 }
 
 // here reports whether a rank on this machine still has the communicator.
@@ -288,62 +275,50 @@ func (c *Communicator) comparing() bool {
 // paths returns where the policy file and the model file are that the ranks read; "" if this machine does not know.
 func (c *Communicator) paths() (policy, model string) {
 	policy, model = c.read.Policy.Name, c.read.Model.Name
-	for _, m := range c.Members {
-		if m.gone() || m.Life == identity.Unknown {
-			continue
-		}
-		// A start version without a usable file names none.
-		if policy == "" {
-			policy = m.Getenv(tuner.EnvConfigFile)
-		}
-		if model == "" {
-			model = m.Getenv(tuner.EnvModelFile)
-		}
-		if path, ok := m.Path(policy); ok {
-			policy = path
-		}
-		if path, ok := m.Path(model); ok {
-			model = path
-		}
-		break
+	i := slices.IndexFunc(c.Members, func(m member) bool { return !m.gone() && m.Life != identity.Unknown })
+	if i < 0 {
+		return policy, model
 	}
-	return policy, model
-}
-
-// jobName names a job.
-type jobName struct {
-	Rendezvous string `json:"rendezvous"`
-	Job        string `json:"job,omitempty"` // see Communicator.Job
-}
-
-// prefix begins a line about one of the job's communicators. It is "" where the named rendezvous is the job's own.
-func (j jobName) prefix() string {
-	if j.Job == "" {
-		return ""
+	m := c.Members[i]
+	path := func(name, variable string) string {
+		name = cmp.Or(name, m.Getenv(variable)) // a start version without a usable file names none
+		if path, ok := m.Path(name); ok {
+			return path
+		}
+		return name
 	}
-	return "job " + j.Job + ": "
+	return path(policy, tuner.EnvConfigFile), path(model, tuner.EnvModelFile)
 }
-
-// job names the job in a list of jobs.
-func (j jobName) job() string { return cmp.Or(j.Job, j.Rendezvous) }
 
 // commName names a communicator and its job.
 type commName struct {
-	jobName
+	Rendezvous   string `json:"rendezvous"`
+	Job          string `json:"job,omitempty"` // see Communicator.Job
 	Communicator string `json:"communicator"`
 }
 
-func (c *Communicator) name() commName { return commName{jobName{c.Rendezvous, c.Job}, c.Name} }
+func (c *Communicator) name() commName { return commName{c.Rendezvous, c.Job, c.Name} }
 
-func (c commName) String() string { return c.prefix() + c.Communicator }
+// job names the job in a list of jobs.
+func (n commName) job() string { return cmp.Or(n.Job, n.Rendezvous) }
+
+// prefix begins a line about one of the job's communicators. It is "" where the named rendezvous is the job's own.
+func (n commName) prefix() string {
+	if n.Job == "" {
+		return ""
+	}
+	return "job " + n.Job + ": "
+}
+
+func (n commName) String() string { return n.prefix() + n.Communicator }
 
 // listOf lists communicators by their jobs, for a line.
 func listOf(all []commName) string {
 	var jobs []string
-	for _, job := range cli.Groups(all, func(c commName) string { return c.Rendezvous }) {
+	for _, job := range cli.Groups(all, func(n commName) string { return n.Rendezvous }) {
 		var names []string
-		for _, c := range job {
-			names = append(names, c.Communicator)
+		for _, n := range job {
+			names = append(names, n.Communicator)
 		}
 		jobs = append(jobs, job[0].prefix()+few(names))
 	}

@@ -56,7 +56,7 @@ func TestRunningJob(t *testing.T) {
 	if now.Version == s.Version || len(now.Changes) == 0 || now.Changes[len(now.Changes)-1].State != "committed" {
 		t.Errorf("%+v", now)
 	}
-	if !strings.Contains(said, fmt.Sprintf("%s: version %.12s is agreed on, from call ", j.comm, now.Version)) ||
+	if !strings.Contains(said, fmt.Sprintf(": version %.12s is active in 1 communicator, after ", now.Version)) ||
 		!strings.HasSuffix(said, "1 communicator runs on it\n") {
 		t.Errorf("%q", said)
 	}
@@ -65,7 +65,7 @@ func TestRunningJob(t *testing.T) {
 	}
 
 	if said := push(cli.ExitOK, "# the same\n"+row(2)); !strings.Contains(said,
-		"active already in "+j.comm+": nothing changes") {
+		"active already in 1 communicator: nothing changes") {
 		t.Errorf("%q", said)
 	}
 	if said := push(cli.ExitFailed, row(2)+"allreduce,x,inf,rign,simple,2,-1,-1\n"); !strings.Contains(said,
@@ -131,8 +131,8 @@ func TestPushConcernsTheFileOnly(t *testing.T) {
 	file := filepath.Join(dir, "new.csv")
 	os.WriteFile(file, []byte(row(2)), 0o644)
 	out, said := tunefit(t, cli.ExitOK, "push", file, "--to", link, "--rendezvous", rendezvous)
-	if !strings.Contains(out, "1 communicator reads other files and is not concerned") ||
-		!strings.Contains(out, reader.comm+": version ") || strings.Contains(out, other.comm) {
+	if !strings.Contains(out, "not concerned: 1 communicator of other files: "+b+"\n1 communicator has to switch: "+reader.comm+"\n") ||
+		!strings.Contains(out, ": version ") || strings.Contains(out, other.comm) {
 		t.Errorf("%s%s", out, said)
 	}
 	if to, err := os.Readlink(link); err != nil || to != "a.csv" {
@@ -142,7 +142,7 @@ func TestPushConcernsTheFileOnly(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	out, _ = tunefit(t, cli.ExitOK, "push", file, "--to", b, "--rendezvous", rendezvous, "--timeout", "0")
-	if !strings.HasSuffix(out, "1 communicator has to switch; tunefit status tells how it goes\n") {
+	if !strings.HasSuffix(out, "1 communicator has to switch: "+other.comm+"\ntunefit status tells how it goes\n") {
 		t.Errorf("%q", out)
 	}
 }
@@ -164,17 +164,16 @@ func TestPushOfSeveralJobs(t *testing.T) {
 		out, said := tunefit(t, code, "push", file, "--to", policy, "--rendezvous", live)
 		return out + said
 	}
-	if said := push(cli.ExitOK, 2); !strings.Contains(said,
-		"waiting for 3 communicators of 3 jobs: 4711, 4712, alice/run8\n") ||
-		!strings.Contains(said, "job alice/run8 has switched, with 1 communicator, after ") ||
-		!strings.HasSuffix(said, "3 communicators of 3 jobs run on it\n") {
+	if said := push(cli.ExitOK, 2); !strings.Contains(said, "3 communicators have to switch: job 4711: ") ||
+		!strings.Contains(said, "\njob alice/run8: version ") || !strings.HasSuffix(said, "\n3 communicators run on it\n") {
 		t.Error(said)
 	}
 	jobs["4711"].kill()
 	jobs["4712"].kill(1)
 	dead := "job 4712: " + jobs["4712"].comm + " has not switched: " + jobs["4712"].process(1)
 	if said := push(cli.ExitFailed, 3); !strings.Contains(said, dead) ||
-		!strings.Contains(said, "1 of 2 jobs has switched; job 4712: 1 of 1 communicator has not\n") {
+		!strings.Contains(said, "\njob alice/run8: version ") ||
+		!strings.Contains(said, "\n1 of 2 communicators has not switched; ") {
 		t.Errorf("want %q in %s", dead, said)
 	}
 }

@@ -125,6 +125,23 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 	return all, nil
 }
 
+// poll looks until see has seen enough, or ctx ends. Many jobs are as many questions to a file server, so a pause is as
+// long as the look before it at least.
+func (o *observer) poll(ctx context.Context, every time.Duration, see func([]*Communicator, error) (more bool)) {
+	for {
+		began := time.Now()
+		all, err := o.look(ctx)
+		if ctx.Err() != nil || !see(all, err) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(every, time.Since(began))):
+		}
+	}
+}
+
 // job names a job whose ranks meet below the rendezvous: by its folder there, "4711" or "alice/run8". It is ""
 // where they meet in that rendezvous itself.
 func (o *observer) job(rendezvous string) string {

@@ -42,10 +42,9 @@ type pushOutcome struct {
 	File     string `json:"file"`
 	Written  bool   `json:"written"`  // false: it held this already, or there is an error
 	Switched bool   `json:"switched"` // all communicators could be seen, and those that read the file have switched
-	// Communicators counts those that read the file and have not ended, and Jobs has them by job. NotSwitched lists
-	// those of them that do not run on its text yet.
+	// Communicators counts those that read the file and have not ended. NotSwitched lists those of them that do not run
+	// on its text yet.
 	Communicators int           `json:"communicators"`
-	Jobs          []jobOutcome  `json:"jobs"`
 	NotSwitched   []notSwitched `json:"not_switched"`
 	Others        int           `json:"of_other_files"` // communicators that read other files
 	// Unclear lists communicators whose file this machine cannot tell.
@@ -53,13 +52,6 @@ type pushOutcome struct {
 	Unseen   []string   `json:"not_looked_at"`
 	Warnings []string   `json:"warnings"`
 	Error    string     `json:"error,omitempty"` // why nothing was written, as a rule
-}
-
-// jobOutcome counts the communicators of a job, those of one rendezvous.
-type jobOutcome struct {
-	jobName
-	Communicators int `json:"communicators"`
-	NotSwitched   int `json:"not_switched"`
 }
 
 // notSwitched is a communicator that does not run on the file's text yet.
@@ -88,13 +80,13 @@ func (f *Push) Run(out io.Writer, name string) error {
 		told = io.Discard
 	}
 	w := newWaiter(rendezvous(f.Rendezvous), watchedFile{to, file.model}, told)
-	w.progress = cli.NewProgress(f.Stderr)
+	w.progress, w.limit = cli.NewProgress(f.Stderr), f.Timeout
 	err := f.push(ctx, w, file)
 	if f.JSON {
 		if err != nil && !errors.Is(err, cli.ErrFailed) && !errors.Is(err, cli.ErrUnseen) {
 			w.Error = err.Error()
 		}
-		w.count()
+		w.Switched = len(w.NotSwitched)+len(w.Unclear)+len(w.Unseen) == 0 && w.Error == ""
 		err = errors.Join(err, cli.WriteJSON(out, w.pushOutcome))
 	}
 	return cli.Interrupted(ctx, err)
@@ -109,19 +101,19 @@ func (f *Push) push(ctx context.Context, w *waiter, from watchedFile) error {
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, w.file.path)
 	}
-	if w.Written = old == nil || !bytes.Equal(old, text); !w.Written {
+	if old != nil && bytes.Equal(old, text) {
 		fmt.Fprintf(w.out, "%s holds this already\n", w.file.path)
-		return f.wait(ctx, w)
+		return w.wait(ctx)
 	}
-	if err := cli.WriteText(w.file.path, text); errors.Is(err, fs.ErrPermission) {
-		w.Written = false
+	switch err := cli.WriteText(w.file.path, text); {
+	case errors.Is(err, fs.ErrPermission):
 		return refuse(fmt.Sprintf("push as %s, who owns the folder", ownerOf(filepath.Dir(w.file.path))), "%w", err)
-	} else if err != nil {
-		w.Written = false
+	case err != nil:
 		return err
 	}
+	w.Written = true
 	fmt.Fprintf(w.out, "%s written\n", w.file.path)
-	return f.wait(ctx, w)
+	return w.wait(ctx)
 }
 
 // prepare does all that comes before the file is written. It returns the new text and the old one, nil if there is no
@@ -147,7 +139,7 @@ func (f *Push) prepare(ctx context.Context, w *waiter, from watchedFile) (text, 
 		return nil, nil, refuse("measure (tunefit sweep), or push it all the same with --force",
 			"%s comes from simulated times, which say nothing about a real machine", from.path)
 	}
-	if err := w.prepare(ctx); err != nil {
+	if err := w.begin(ctx); err != nil {
 		return nil, nil, err
 	}
 	if !f.Force {
@@ -162,26 +154,17 @@ func (w *waiter) wrongFile(isThere bool) error {
 		return nil
 	}
 	return refuse("name the file that the jobs read with --to; if new jobs will read this one: --force",
-		"%s does not exist yet, and no running job reads it; %s", w.file.path, w.readOthers())
-}
-
-// readOthers names the other files that communicators read.
-func (w *waiter) readOthers() string {
-	var files []string
-	for _, alike := range cli.Groups(w.otherFiles, func(file string) string { return file }) {
-		files = append(files, fmt.Sprintf("%s (%s)", alike[0], wording.Plural(len(alike), "communicator")))
-	}
-	return wording.Verb(len(w.otherFiles), "a running job reads ", "running jobs read ") + few(files)
+		"%s does not exist yet, and no running job reads it; they read %s", w.file.path, few(distinct(w.otherFiles)))
 }
 
 // wrongRendezvous returns an error if there is no such rendezvous, but one beside it where a job reads the file.
 func (w *waiter) wrongRendezvous(ctx context.Context) error {
 	above := aboveRendezvous(w.name)
-	if above == "" || len(w.all) > 0 || !w.mayCome && !tuner.IsEtcd(w.name) {
+	if above == "" || w.met > 0 || !w.mayCome && !tuner.IsEtcd(w.name) {
 		return nil
 	}
 	beside := newWaiter(above, w.file, io.Discard)
-	if err := beside.prepare(ctx); err != nil {
+	if err := beside.begin(ctx); err != nil {
 		return ctx.Err() // nobody named the one above
 	}
 	var meet []string
@@ -239,125 +222,6 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 		}
 	}
 	return nil
-}
-
-// wait waits for the communicators that read the file and prints what comes of it. It also prints which communicators
-// it cannot judge.
-func (f *Push) wait(ctx context.Context, w *waiter) error {
-	out := w.out
-	if w.Others > 0 {
-		fmt.Fprintf(out, "%s other files and %s not concerned\n",
-			wording.Plural(w.Others, "communicator")+wording.Verb(w.Others, " reads", " read"),
-			wording.Verb(w.Others, "is", "are"))
-		if len(w.targets) == 0 && len(w.otherFiles) > 0 {
-			fmt.Fprintln(out, w.readOthers())
-		}
-	}
-	w.reportUnknown()
-	if err := f.waitForTargets(ctx, w); err != nil {
-		return err
-	}
-	if len(w.Unseen)+len(w.Unclear) > 0 && f.Timeout > 0 {
-		fmt.Fprintln(out,
-			"so it is not known whether all jobs that read this file have switched; tunefit status on their "+
-				"nodes, or as their user or root, tells")
-		return cli.ErrUnseen
-	}
-	return nil
-}
-
-// waitForTargets waits for those that are known to read the file.
-func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
-	out, known, idle := w.out, len(w.targets), len(w.open()) == 0
-	if f.Timeout > 0 && (w.Written || !idle) { // also for one that begins on the earlier text just now
-		w.reportWaiting()
-		ctx, end := context.WithTimeout(ctx, f.Timeout)
-		defer end()
-		if away := w.wait(ctx); away != nil {
-			fmt.Fprintln(out, away)
-			return cli.ErrUnseen
-		}
-		idle = idle && len(w.targets) == known
-	}
-	w.count()
-	switch name := rendezvous(f.Rendezvous); {
-	case idle && known == 0 && len(w.Unseen)+len(w.Unclear) > 0:
-		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
-	case idle && known == 0:
-		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: "+
-			"it takes effect when a communicator is created\n%s", where(name), otherPlacesHint(name))
-	case idle:
-		var targets []commName
-		for _, t := range w.targets {
-			targets = append(targets, t.commName)
-		}
-		fmt.Fprintf(out, "it means what is active already in %s: nothing changes\n", listOf(targets))
-	case f.Timeout == 0:
-		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
-			w.ofJobs(len(w.NotSwitched))+wording.Verb(len(w.NotSwitched), " has", " have"))
-	case len(w.NotSwitched) > 0:
-		if errors.Is(ctx.Err(), context.Canceled) {
-			fmt.Fprintln(out, "interrupted; the jobs go on without push")
-		}
-		w.reportFailed()
-		return cli.ErrFailed
-	case w.Communicators > 0:
-		fmt.Fprintf(out, "%s on it\n", w.ofJobs(w.Communicators)+wording.Verb(w.Communicators, " runs", " run"))
-	default:
-		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
-	}
-	return nil
-}
-
-// ofJobs counts communicators, and jobs where there are several.
-func (o *pushOutcome) ofJobs(communicators int) string {
-	count := wording.Plural(communicators, "communicator")
-	if len(o.Jobs) > 1 {
-		count += fmt.Sprintf(" of %d jobs", len(o.Jobs))
-	}
-	return count
-}
-
-// reportWaiting names the jobs that push waits for, where they meet below the folder that was named.
-func (w *waiter) reportWaiting() {
-	w.count()
-	var jobs []string
-	for _, o := range w.Jobs {
-		if o.NotSwitched > 0 && (o.Job != "" || len(w.Jobs) > 1) {
-			jobs = append(jobs, o.job())
-		}
-	}
-	if len(jobs) > 0 {
-		fmt.Fprintf(w.out, "waiting for %s of %s: %s\n", wording.Plural(len(w.NotSwitched), "communicator"),
-			wording.Plural(len(jobs), "job"), few(jobs))
-	}
-}
-
-// reportFailed says of each job what has not switched and why, and then how many have.
-func (w *waiter) reportFailed() {
-	for _, alike := range cli.Groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
-		var names []commName
-		for _, t := range alike {
-			names = append(names, t.commName)
-		}
-		fmt.Fprintf(w.out, "%s %s not switched: %s\n", listOf(names), wording.Verb(len(names), "has", "have"),
-			alike[0].Why)
-	}
-	const goesOn = "the file stays as it is now, and what can still change does so by itself (tunefit status)"
-	if len(w.Jobs) < 2 {
-		fmt.Fprintf(w.out, "%d of %s not switched; %s\n", len(w.NotSwitched),
-			wording.Plural(w.Communicators, "communicator")+wording.Verb(len(w.NotSwitched), " has", " have"), goesOn)
-		return
-	}
-	var failed []string
-	for _, o := range w.Jobs {
-		if o.NotSwitched > 0 {
-			failed = append(failed, fmt.Sprintf("job %s: %d of %s not", o.job(), o.NotSwitched,
-				wording.Plural(o.Communicators, "communicator")+wording.Verb(o.NotSwitched, " has", " have")))
-		}
-	}
-	fmt.Fprintf(w.out, "%d of %d jobs %s switched; %s\n%s\n", len(w.Jobs)-len(failed), len(w.Jobs),
-		wording.Verb(len(w.Jobs)-len(failed), "has", "have"), cli.Few(failed, 8, "; "), goesOn)
 }
 
 // behindLinks follows all links to an absolute path; the file itself need not exist.

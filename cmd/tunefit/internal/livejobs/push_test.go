@@ -7,16 +7,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // bundleOf is the content of a version as ranks record it, and its key and digest.
@@ -57,150 +60,139 @@ func newPushed(t *testing.T, comms ...string) pushed {
 // newRowWaiter waits for a policy of one row.
 func newRowWaiter(rendezvous, file string, out io.Writer) *waiter {
 	w := newWaiter(rendezvous, watchedFile{path: file}, out)
-	w.text = []byte(policyRow(2))
+	w.text, w.limit = []byte(policyRow(2)), time.Minute
 	return w
 }
 
-// Nobody makes a collective on a communicator that a rank has ended: push does not wait for it.
-func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
-	const ending = "0000000000000002-2"
-	p := newPushed(t, ending)
-	testlib.AddRecords(t, p.dir, map[string]string{"c/" + ending + "/left/0": ""})
-	var said strings.Builder
-	f := Push{To: p.file, Rendezvous: p.dir, Timeout: time.Second}
-	if err := f.Run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
-		t.Fatal(err)
-	}
-	if out := said.String(); !strings.Contains(out, "no job that can change its policy") {
-		t.Error(out)
-	}
+// transcript is what pushes say, each below what it is about.
+type transcript struct {
+	strings.Builder
+	names map[string]string // of folders and files of this run, by what stands for them
 }
 
-// Before the first job there is no folder where jobs meet. The policy is put in place for it.
-func TestPushBeforeTheFirstJob(t *testing.T) {
+var seconds = regexp.MustCompile(`after [0-9.]+ s|since 20[0-9: -]+`)
+
+// add adds what was said in a scenario, and the error it ended with.
+func (tr *transcript) add(scenario, said string, err error) {
+	if err != nil && !errors.Is(err, cli.ErrFailed) && !errors.Is(err, cli.ErrUnseen) {
+		said += "tunefit: " + err.Error() + "\n"
+	}
+	var names []string
+	for name, path := range tr.names {
+		names = append(names, path, name)
+	}
+	said = seconds.ReplaceAllStringFunc(strings.NewReplacer(names...).Replace(said),
+		func(text string) string { return strings.Fields(text)[0] + " TIME" })
+	fmt.Fprintf(tr, "== %s: exit code %d\n%s\n", scenario,
+		cli.ExitCode(&cobra.Command{}, err, io.Discard), said)
+}
+
+// What push says to a person in each situation; -update writes it anew.
+func TestPushSays(t *testing.T) {
+	const comm, other = "0000000000000001-2", "0000000000000002-2"
+	next := testlib.File(t, "new.csv", policyRow(2))
+	tr := &transcript{names: map[string]string{}}
+	push := func(scenario string, p pushed, timeout time.Duration) {
+		t.Helper()
+		var said strings.Builder
+		err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: timeout}).Run(&said, next)
+		tr.names["FOLDER"], tr.names["MEET"] = filepath.Dir(p.file), p.dir
+		tr.add(scenario, said.String(), err)
+	}
+
 	dir := t.TempDir()
-	f := Push{To: filepath.Join(dir, "p.csv"), Rendezvous: filepath.Join(dir, "live"), Timeout: time.Second}
-	var said strings.Builder
-	if err := f.Run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(f.To); string(text) != policyRow(2) || err != nil {
-		t.Errorf("%q, %v", text, err)
-	}
-	if out := said.String(); !strings.Contains(out, f.Rendezvous+" does not exist yet") {
-		t.Error(out)
-	}
+	push("before the first job there is no folder where jobs meet",
+		pushed{dir: filepath.Join(dir, "live"), file: filepath.Join(dir, "p.csv")}, time.Second)
 	if left, err := os.ReadDir(dir); len(left) != 1 || err != nil {
 		t.Errorf("%v, %v", left, err)
 	}
-}
 
-// Communicators that end meanwhile are not counted among those that run on the file.
-func TestPushCountsNoneThatEnded(t *testing.T) {
-	const stays, ends = "0000000000000001-2", "0000000000000002-2"
-	for _, switches := range []bool{true, false} {
-		p := newPushed(t, stays, ends)
+	p := newPushed(t, comm)
+	testlib.AddRecords(t, p.dir, map[string]string{"c/" + comm + "/left/0": ""})
+	push("a communicator that a rank has ended", p, time.Second)
+
+	p = newPushed(t, comm)
+	push("no time to wait", p, 0)
+	push("no time, and nothing to write", p, 0)
+
+	p = newPushed(t, comm)
+	if err := os.Remove(p.file); err != nil {
+		t.Fatal(err)
+	}
+	p.file = filepath.Join(t.TempDir(), "policy.csv")
+	if err := os.WriteFile(p.file, []byte(policyRow(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	push("the file of a container, which this machine cannot see", p, time.Minute)
+	push("the file of a container, and no time to wait", p, 0)
+
+	p = newPushed(t, comm)
+	testlib.AddRecords(t, p.dir, map[string]string{"c/" + comm + "/left/0": ""})
+	if err := os.Mkdir(filepath.Join(p.dir, "run9\nall is well"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	push("a folder that was not looked at", p, time.Minute)
+
+	p = pushed{file: filepath.Join(t.TempDir(), "site/policy.csv")}
+	tr.names["TARGET"] = t.TempDir()
+	if err := os.Symlink(tr.names["TARGET"], filepath.Dir(p.file)); err != nil {
+		t.Fatal(err)
+	}
+	key, digest, content := bundleOf(p.file, policyRow(1))
+	p.dir = testlib.Records(t, twoRanks(comm, map[string]string{key: content,
+		"c/" + comm + "/init": fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)}))
+	push("a file that was removed, through a link", p, 0)
+
+	// Of two files of one name in the folders of other machines, either may be the one that was written.
+	p = newPushed(t)
+	for comm, name := range map[string]string{comm: "p.csv", other: "other.csv"} {
+		key, digest, content := bundleOf(name, policyRow(1))
+		testlib.AddRecords(t, p.dir, twoRanks(comm, map[string]string{key: content,
+			"c/" + comm + "/init": fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)}))
+	}
+	push("relative names on other machines", p, time.Minute)
+
+	// Communicators that end meanwhile are not counted among those that run on the file.
+	for _, scenario := range []string{"one of two switches, one ends", "both end"} {
+		p = newPushed(t, comm, other)
 		var out strings.Builder
 		w := newRowWaiter(p.dir, p.file, &out)
-		if err := w.prepare(t.Context()); err != nil {
+		if err := w.begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		testlib.AddRecords(t, p.dir, map[string]string{"c/" + ends + "/left/0": "", "c/" + ends + "/left/1": ""})
-		if switches {
-			testlib.AddRecords(t, p.dir, map[string]string{
-				"p/" + stays +
-					".1": fmt.Sprintf(`{"content":%q,"meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`, p.after),
-				"c/" + stays + "/d/1.commit.201.1": "",
-			})
+		testlib.AddRecords(t, p.dir, map[string]string{"c/" + other + "/left/0": "", "c/" + other + "/left/1": ""})
+		if scenario == "both end" {
+			testlib.AddRecords(t, p.dir, map[string]string{"c/" + comm + "/left/1": ""})
 		} else {
-			testlib.AddRecords(t, p.dir, map[string]string{"c/" + stays + "/left/1": ""})
+			p.switches(t, "", comm)
 		}
-		f := Push{Timeout: time.Minute}
-		if err := f.wait(t.Context(), w); err != nil {
-			t.Error(err)
-		}
-		want := "\n1 communicator runs on it\n"
-		if !switches {
-			want = "\nnothing runs on it yet: it takes effect when a communicator is created\n"
-		}
-		if !strings.Contains(out.String(), "0x2 has ended\n") || !strings.HasSuffix(out.String(), want) {
-			t.Errorf("%s", out.String())
-		}
+		err := w.wait(t.Context())
+		tr.names["MEET"] = p.dir
+		tr.add(scenario, out.String(), err)
 	}
-}
 
-// A version is in force from the call that was decided, as the ranks' logs say, which may come after the proposed one.
-func TestSwitchIsTheDecidedCall(t *testing.T) {
-	c := newCommunicator("",
-		agree.Communicator{
-			Changes: []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493},
-				Decision: &agree.Decision{Commit: true, At: 494}}}},
-		func(agree.VersionID) *policyfile.Bundle { return nil })
-	if said := lastSwitch(c); said != "call 494" {
-		t.Errorf("said %s, want 494", said)
-	}
-}
+	// One job switches, one ends, one never will, one began on the earlier text meanwhile, and one on the new text.
+	jobs := newPushedJobs(t, "4711", "4712", "alice/run8")
+	jobs.add(t, "alice/run8", map[string]string{"p/" + jobComm + ".1": `{"freeze":true}`})
+	jobs.start(t, "4713", jobs.before)
+	jobs.start(t, "4714", jobs.after)
+	jobs.switches(t, "4711", jobComm)
+	jobs.add(t, "4712", map[string]string{"c/" + jobComm + "/left/0": "", "c/" + jobComm + "/left/1": ""})
+	jobs.look(t)
+	jobs.switches(t, "4713", jobComm)
+	err := jobs.w.wait(t.Context())
+	tr.names["MEET"] = jobs.dir
+	tr.add("several jobs", jobs.out.String(), err)
 
-// A file that this machine cannot see, of a container say, may be the one that is written, and so may be that of a
-// job in a folder that was not looked at: then push does not say that all is well.
-func TestPushSaysWhatItCannotKnow(t *testing.T) {
-	const comm = "0000000000000001-2"
-	for what, c := range map[string]struct {
-		change func(t *testing.T, p *pushed)
-		want   []string
-	}{
-		"a container's file": {func(t *testing.T, p *pushed) {
-			p.file = testlib.File(t, "policy.csv", policyRow(1))
-		}, []string{"1 communicator reads a file that this machine cannot see, which may be this one: 0x1\n",
-			"none is known to read this file\n"}},
-		"a folder that was not looked at": {func(t *testing.T, p *pushed) {
-			if err := os.Mkdir(filepath.Join(p.dir, "run9\nall is well"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			testlib.AddRecords(t, p.dir, map[string]string{"c/" + comm + "/left/0": ""})
-		}, []string{"not looked at: ", "control characters in the name", "none is known to read this file\n"}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			p := newPushed(t, comm)
-			if err := os.Remove(p.file); err != nil {
-				t.Fatal(err)
-			}
-			c.change(t, &p)
-			for timeout, want := range map[time.Duration]error{time.Minute: cli.ErrUnseen, 0: nil} {
-				var said strings.Builder
-				err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: timeout}).Run(&said,
-					testlib.File(t, "new.csv", policyRow(2)))
-				if !errors.Is(err, want) {
-					t.Errorf("--timeout %v: %v", timeout, err)
-				}
-				for _, want := range c.want {
-					if !strings.Contains(said.String(), want) {
-						t.Errorf("%q is not in\n%s", want, said.String())
-					}
-				}
-			}
-		})
-	}
-}
+	// What a job that was killed has left looks from here as a quiet job does.
+	jobs = newPushedJobs(t, "4711")
+	jobs.look(t)
+	jobs.w.limit = time.Nanosecond
+	tr.names["MEET"], tr.names["FOLDER"] = jobs.dir, filepath.Dir(jobs.file)
+	err = jobs.w.wait(t.Context())
+	tr.add("a job that was killed on other machines", jobs.out.String(), err)
 
-// A file that was removed is found again by the name that the ranks have for it, through links, too.
-func TestPushFindsWhoReadsAFileThatIsGone(t *testing.T) {
-	link := filepath.Join(t.TempDir(), "site")
-	if err := os.Symlink(t.TempDir(), link); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(link, "policy.csv")
-	key, digest, content := bundleOf(file, policyRow(1))
-	all := twoRanks("0000000000000001-2", map[string]string{key: content})
-	all["c/0000000000000001-2/init"] = fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)
-	var said strings.Builder
-	if err := (&Push{To: file, Rendezvous: testlib.Records(t, all)}).Run(&said,
-		testlib.File(t, "new.csv", policyRow(2))); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasSuffix(said.String(), "1 communicator has to switch; tunefit status tells how it goes\n") {
-		t.Error(said.String())
-	}
+	testkit.Golden(t, "testdata/push.txt", tr.String())
 }
 
 // A script reads the same from JSON as a person from the text.
@@ -231,8 +223,8 @@ func TestPushOfATypo(t *testing.T) {
 		there          bool   // the file is
 		want           string // "": it is written
 	}{
-		"the file": {"p.cvs", "", false, "p.cvs does not exist yet, and no running job reads it; a running job reads " +
-			"FILE (1 communicator).\n  What to do: name the file that the jobs read with --to"},
+		"the file": {"p.cvs", "", false, "p.cvs does not exist yet, and no running job reads it; they read " +
+			"FILE.\n  What to do: name the file that the jobs read with --to"},
 		"another team's file": {"q.csv", "", true, ""},
 		"the rendezvous": {"p.csv", "mete", true,
 			"and jobs that read this file meet beside it: MEET.\n"},
@@ -343,36 +335,26 @@ func TestPushWarns(t *testing.T) {
 	}
 }
 
-// However often push looks, it says a thing once: what it cannot look at, whose file it cannot see, who came late, and
-// who has ended or switched.
+// However often push looks, it says a thing once: what it cannot look at, whose file it cannot see, and who has ended.
 func TestPushSaysAThingOnce(t *testing.T) {
 	file := testlib.File(t, "p.csv", policyRow(1))
 	var out strings.Builder
 	w := newRowWaiter("", file, &out)
 	w.began = time.Now()
 	w.unseen = []error{errors.New("/live/4711: permission denied")}
-	late, ends, unclear := twoMembers(t), twoMembers(t), &Communicator{Name: "0x3", Rendezvous: "/live/3"}
-	late.Name, late.Rendezvous, late.Key, late.Policy = "0x1", "/live/1", "1", file
+	stays, ends, unclear := twoMembers(t), twoMembers(t), &Communicator{Name: "0x3", Rendezvous: "/live/3"}
+	stays.Name, stays.Rendezvous, stays.Key, stays.Policy = "0x1", "/live/1", "1", file
 	ends.Name, ends.Rendezvous, ends.Key, ends.Policy = "0x2", "/live/2", "2", file
 	unclear.Members = []member{{Life: identity.Unknown}}
 	for look := range 4 {
 		ends.Ended = look > 1
-		w.follow([]*Communicator{late, ends, unclear})
+		w.take([]*Communicator{stays, ends, unclear})
+		w.report()
 	}
-	seen := map[string]int{}
-	for line := range strings.Lines(out.String()) {
-		seen[line]++
-	}
-	for line, times := range seen {
-		if times > 1 {
-			t.Errorf("said %d times: %s", times, line)
-		}
-	}
-	for _, want := range []string{"not looked at: /live/4711: permission denied", "this machine cannot see", "0x1 was created",
-		"0x2 was created", "job /live/2 has ended"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
+	const want = "not looked at: /live/4711: permission denied\n" +
+		"0x3: they read a file that this machine cannot see; it may be this one\njob /live/2 has ended\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant %s", out.String(), want)
 	}
 }
 
@@ -388,7 +370,7 @@ func TestPushOfAStoppedRank(t *testing.T) {
 			}
 		}
 		var said target
-		newRowWaiter("", "p.csv", io.Discard).judge(&said, c)
+		newRowWaiter("", "p.csv", io.Discard).judge(&said, c, nil)
 		if !strings.Contains(said.Why, "Stopped by a signal or a debugger: ") ||
 			strings.Contains(said.Why, "nothing while") ||
 			!strings.HasSuffix(said.Why, fmt.Sprintf(".\n  What to do: kill -CONT %d", c.Members[1].PID)) {

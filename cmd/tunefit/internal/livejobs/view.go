@@ -43,22 +43,45 @@ func rendezvous(named string) string { return cmp.Or(named, os.Getenv(tuner.EnvR
 // Run prints until it is done, or interrupted.
 func (f *View) Run(out io.Writer) error {
 	o := newObserver(rendezvous(f.Rendezvous))
-	view := func(ctx context.Context, w io.Writer) error {
-		all, err := o.look(ctx)
+	if !f.Watch {
+		all, err := o.look(context.Background())
 		if err != nil {
 			return err
 		}
-		return f.write(w, all, o.unseen)
-	}
-	if !f.Watch {
-		return view(context.Background(), out)
+		return f.write(out, all, o.unseen)
 	}
 	ctx, stop := cli.Interruptible()
 	defer stop()
 	// SIGPIPE ends it, too: then nobody reads any more.
 	read, end := signal.NotifyContext(ctx, syscall.SIGPIPE)
 	defer end()
-	return cli.Interrupted(ctx, watch(read, out, view))
+	return cli.Interrupted(ctx, f.watch(read, out, o))
+}
+
+// watch prints the view again and again until ctx ends: in place on a terminal, and elsewhere once for each change,
+// with the time.
+func (f *View) watch(ctx context.Context, out io.Writer, o *observer) (failed error) {
+	last := ""
+	o.poll(ctx, time.Second, func(all []*Communicator, err error) bool {
+		var text bytes.Buffer
+		if w := (cli.Columns{Writer: &text, Most: cli.Width(out)}); err == nil {
+			err = f.write(w, all, o.unseen)
+		}
+		if err != nil && !errors.Is(err, cli.ErrFailed) { // what cannot be seen now may be seen later
+			fmt.Fprintln(cli.Printable{Writer: &text}, err)
+		}
+		now, show := time.Now().Format(time.TimeOnly), ""
+		if cli.IsTerminal(out) {
+			// Each line is written over the old one: nothing flickers.
+			body := "tunefit status --watch   " + now + "   (Ctrl-C ends)\n\n" + text.String()
+			show = "\x1b[H" + strings.ReplaceAll(body, "\n", "\x1b[K\n") + "\x1b[J"
+		} else if text.String() != last {
+			show = now + "\n" + text.String() + "\n"
+		}
+		last, failed = text.String(), cli.Steer(out, show)
+		return failed == nil
+	})
+	return failed
 }
 
 // write prints the communicators that are asked for. It fails if a file is refused, or if none was seen where not
@@ -131,46 +154,6 @@ func writeUnseen[T any](w io.Writer, unseen []T) {
 	}
 }
 
-// refreshEvery is how often a watched view is made anew.
-const refreshEvery = time.Second
-
-// watch prints a view again and again until ctx ends: in place on a terminal, and elsewhere once for each change, with
-// the time.
-func watch(ctx context.Context, out io.Writer, view func(context.Context, io.Writer) error) error {
-	inPlace := cli.IsTerminal(out)
-	last := ""
-	for {
-		var text bytes.Buffer
-		err := view(ctx, cli.Columns{Writer: &text, Most: cli.Width(out)})
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return nil
-		}
-		if err != nil && !errors.Is(err, cli.ErrFailed) { // what cannot be seen now may be seen later
-			fmt.Fprintln(cli.Printable{Writer: &text}, err)
-		}
-		now := time.Now().Format(time.TimeOnly)
-		show := ""
-		switch {
-		case inPlace:
-			// Each line is written over the old one: nothing flickers.
-			body := "tunefit status --watch   " + now + "   (Ctrl-C ends)\n\n" + text.String()
-			show = "\x1b[H" + strings.ReplaceAll(body, "\n", "\x1b[K\n") + "\x1b[J"
-		case text.String() == last:
-		default:
-			show = now + "\n" + text.String() + "\n"
-		}
-		if err := cli.Steer(out, show); err != nil {
-			return err
-		}
-		last = text.String()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(refreshEvery):
-		}
-	}
-}
-
 // displayName is the communicator's id, with the name that the program gave it.
 func displayName(c *Communicator) string {
 	if c.CommName == "" {
@@ -179,34 +162,34 @@ func displayName(c *Communicator) string {
 	return fmt.Sprintf("%s %q", c.Name, c.CommName)
 }
 
-// writeStatus prints a line for each job, if there are several, and one for each communicator. Below it prints what a
-// person should know beyond that.
+// writeStatus prints a line for each communicator, and below what a person should know beyond that.
 func writeStatus(w io.Writer, all []*Communicator) error {
 	var text bytes.Buffer
 	counted := slices.ContainsFunc(all, func(c *Communicator) bool { return c.Asked != nil })
 	jobs := cli.Groups(all, func(c *Communicator) string { return c.Rendezvous })
-	if len(jobs) > 1 {
-		writeJobs(cli.Columns{Writer: &text, Most: cli.Width(w)}, jobs)
+	table := cli.NewTable(cli.Columns{Writer: &text, Most: cli.Width(w)})
+	row := func(job, asked string, cells ...any) {
+		if counted {
+			cells = slices.Insert(cells, len(cells)-1, any(asked))
+		}
+		if len(jobs) > 1 {
+			cells = slices.Insert(cells, 0, any(job))
+		}
+		table.Row(cells...)
 	}
-	for i, job := range jobs {
-		if i > 0 || len(jobs) > 1 {
-			fmt.Fprintln(&text)
-		}
-		fmt.Fprintf(&text, "rendezvous %s\n", job[0].Rendezvous)
-		tw := cli.NewTable(cli.Columns{Writer: &text, Most: cli.Width(w)})
-		row := func(asked string, cells ...any) {
-			if counted {
-				cells = slices.Insert(cells, len(cells)-1, any(asked))
-			}
-			tw.Row(cells...)
-		}
-		row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
+	if len(jobs) == 1 {
+		fmt.Fprintf(&text, "rendezvous %s\n", all[0].Rendezvous)
+	}
+	if len(all) > 0 {
+		row("job", "asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
+	}
+	for _, job := range jobs {
 		for _, c := range job {
-			row(c.Asked.String(), displayName(c), ranksText(c), hostsText(c.hosts()), shortVersion(c.Version),
-				moment(c.Since), files(c), changeStatus(c))
+			row(c.name().job(), c.Asked.String(), displayName(c), ranksText(c), hostsText(c.hosts()),
+				fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")), moment(c.Since), files(c), changeStatus(c))
 		}
-		tw.Flush()
 	}
+	table.Flush()
 	for _, f := range findings(all) {
 		fmt.Fprintf(&text, "\n%s\n", f)
 	}
@@ -214,41 +197,9 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 	return err
 }
 
-// writeJobs prints a line for each job.
-func writeJobs(w io.Writer, jobs [][]*Communicator) {
-	tw := cli.NewTable(w)
-	tw.Row("job", "communicators", "on", "version", "policy", "change")
-	for _, job := range jobs {
-		var hosts, versions, policies, changes []string
-		for _, c := range job {
-			hosts, versions, policies = append(hosts, c.hosts()...), append(versions, shortVersion(c.Version)),
-				append(policies, files(c))
-			if kind, _, _ := strings.Cut(changeStatus(c), ":"); kind != "-" {
-				changes = append(changes, kind)
-			}
-		}
-		var change []string
-		for _, alike := range cli.Groups(changes, func(kind string) string { return kind }) {
-			change = append(change, fmt.Sprintf("%d %s", len(alike), alike[0]))
-		}
-		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), hostsText(distinct(hosts)),
-			commonOrCount(versions, "version"), commonOrCount(policies, "file"),
-			cmp.Or(strings.Join(change, ", "), "-"))
-	}
-	tw.Flush()
-}
-
 func distinct(list []string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-// commonOrCount returns what all have in common, else how many there are.
-func commonOrCount(list []string, what string) string {
-	if list = distinct(list); len(list) == 1 {
-		return list[0]
-	}
-	return wording.Plural(len(list), what)
 }
 
 func few(list []string) string { return cli.Few(list, 8, ", ") }
@@ -271,9 +222,6 @@ func ranksText(c *Communicator) string {
 	}
 	return fmt.Sprint(c.Ranks)
 }
-
-// shortVersion is a version's name, as the log has it.
-func shortVersion(version string) string { return fmt.Sprintf("%.12s", cmp.Or(version, "-")) }
 
 func hostsText(hosts []string) string {
 	switch len(hosts) {
@@ -343,8 +291,7 @@ func (c *Communicator) findings() (found []finding) {
 		say("", "all its ranks have ended; its last record is of %s", moment(c.Newest))
 	case len(c.Members) < c.Ranks:
 		say("if this does not pass, look for \"cannot change during the run\" in the logs of the others",
-			"%d of %s have joined, and no change can come before all have", len(c.Members),
-			wording.Plural(c.Ranks, "rank"))
+			"%s, and no change can come before all have", c.joined())
 	case len(left) > 0:
 		say("", "%d of %s have ended it", len(left), wording.Plural(c.Ranks, "rank"))
 	}
@@ -381,6 +328,11 @@ func (c *Communicator) findings() (found []finding) {
 		say("", "a record cannot be read: %s", fault)
 	}
 	return found
+}
+
+// joined says how many ranks have come.
+func (c *Communicator) joined() string {
+	return fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
 }
 
 // pendingFinding tells of the change that is under way. Where it says nothing to do, processFindings does.

@@ -2,6 +2,7 @@ package livejobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,95 +17,108 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// waiter waits until the communicators that read a file run on its new text.
+// waiter waits until the communicators that read a file run on its new text. Each look at the records brings its
+// outcome up to date (take), and what is new is said (report).
 type waiter struct {
 	*observer
 	pushOutcome
 	file       watchedFile // that the jobs read
 	text       []byte      // its new one
+	limit      time.Duration
 	out        io.Writer
 	progress   *cli.Progress
-	targets    []*target
 	began      time.Time
-	all        []*Communicator            // of the first look
-	otherFiles []string                   // what the live ones of Others read
-	refusals   map[refusalKey]refusedFile // of this look
-	classified map[string]bool            // by key: communicators that need no second look at which file they read
-	reported   map[string]bool            // jobs that were said to have switched, and what was said not to be known
+	targets    []*target // by job, in the order in which they were found
+	met        int       // communicators of the last look, whatever they read
+	otherFiles []string  // what the live ones of Others read
+	said       map[string]bool
+}
+
+// target is a communicator that reads the file.
+type target struct {
+	notSwitched // until it is done
+	key         string
+	goal        policyfile.Bundle // what its ranks read now
+	before      uint64            // the last change that was known when it was found
+	same        map[string]bool   // by content digest: whether the content means the same as the goal
+	version     string            // that is active, once it is done
+	done        bool              // it runs on the goal, or has ended
+	ended       bool
+	never       bool // it never will
 }
 
 func newWaiter(rendezvous string, file watchedFile, out io.Writer) *waiter {
 	o := newObserver(rendezvous)
 	o.mayCome = true
-	return &waiter{observer: o, file: file, out: out, progress: cli.NewProgress(io.Discard),
-		classified: map[string]bool{}, reported: map[string]bool{}, refusals: map[refusalKey]refusedFile{},
-		pushOutcome: pushOutcome{File: file.path, Unclear: []commName{}, Unseen: []string{}, Warnings: []string{}}}
+	return &waiter{observer: o, file: file, out: out, progress: cli.NewProgress(io.Discard), said: map[string]bool{},
+		pushOutcome: pushOutcome{File: file.path, Warnings: []string{}, NotSwitched: []notSwitched{},
+			Unclear: []commName{}, Unseen: []string{}}}
 }
 
-// target is a communicator that reads the file.
-type target struct {
-	notSwitched   // until it is done
-	key           string
-	goal          policyfile.Bundle // what its ranks read now
-	before        uint64            // the last change that was known before the file was written
-	same          map[string]bool   // by content digest: whether the content means the same as the goal
-	done          bool              // it runs on the goal, or has ended
-	ended         bool
-	willNotSwitch bool // it never will
-}
-
-func key(c *Communicator) string {
-	return c.Rendezvous + " " + c.Key
-}
-
-// prepare finds the communicators, before the file is written.
-func (w *waiter) prepare(ctx context.Context) error {
+// begin finds the communicators, before the file is written.
+func (w *waiter) begin(ctx context.Context) error {
 	all, err := w.look(ctx)
 	if err != nil {
 		return err
 	}
 	w.began = time.Now()
-	w.all = all
-	w.targets = w.classify(all)
-	for _, job := range w.byJob() {
-		w.reported[job[0].Rendezvous] = len(w.openOf(job)) == 0
-	}
+	w.take(all)
 	return nil
 }
 
-// classify returns the communicators that read the file, of those of a look that are not known yet.
-func (w *waiter) classify(all []*Communicator) (found []*target) {
-	w.Unclear, w.Unseen = []commName{}, []string{}
+// take takes up what a look has found, and reports whether anything may still change.
+func (w *waiter) take(all []*Communicator) (hope bool) {
+	w.met, w.Others, w.otherFiles, w.Unclear, w.Unseen = len(all), 0, nil, []commName{}, []string{}
 	for _, err := range w.unseen {
 		w.Unseen = append(w.Unseen, err.Error())
 	}
+	known := map[string]bool{}
+	for _, t := range w.targets {
+		known[t.key] = true
+	}
+	now := map[string]*Communicator{}
 	for _, c := range all {
-		if w.classified[key(c)] {
+		key := c.Rendezvous + " " + c.Key
+		if now[key] = c; known[key] || c.Ended || len(c.left()) > 0 { // no collective runs on it any more
 			continue
 		}
-		reads, known := w.reads(c)
-		switch {
-		case c.Ended || len(c.left()) > 0: // no collective runs on it any more
+		switch reads, known := w.reads(c); {
 		case !known:
 			w.Unclear = append(w.Unclear, c.name())
-			continue
-		case !reads:
+		case reads: // perhaps created meanwhile, on the earlier text
+			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key, goal: w.goal(c), same: map[string]bool{}}
+			if n := len(c.Changes); n > 0 {
+				t.before = c.Changes[n-1].K
+			}
+			w.targets = append(w.targets, t)
+		default:
 			w.Others++
 			if file := w.fileOf(c); file != "" {
 				w.otherFiles = append(w.otherFiles, file)
 			}
-		default:
-			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key(c), goal: w.goal(c),
-				same: map[string]bool{}}
-			if n := len(c.Changes); n > 0 {
-				t.before = c.Changes[n-1].K
-			}
-			w.judge(t, c)
-			found = append(found, t)
 		}
-		w.classified[key(c)] = true
 	}
-	return found
+	w.Communicators, w.NotSwitched = 0, []notSwitched{}
+	read := map[refusalKey]refusedFile{}
+	for _, t := range w.targets {
+		switch c := now[t.key]; {
+		case t.done:
+		case c == nil && !w.sees(t.Rendezvous):
+			t.Why = "its rendezvous " + t.Rendezvous + " cannot be looked at any more"
+		case c == nil || c.Ended || len(c.left()) > 0:
+			t.done, t.ended = true, true
+		default:
+			w.judge(t, c, read)
+		}
+		if !t.ended {
+			w.Communicators++
+		}
+		if !t.done {
+			w.NotSwitched = append(w.NotSwitched, t.notSwitched)
+			hope = hope || !t.never
+		}
+	}
+	return hope
 }
 
 // fileOf is the file of the kind that a communicator's ranks read; "": none, or it is not known.
@@ -145,184 +159,13 @@ func (w *waiter) goal(c *Communicator) policyfile.Bundle {
 	return b
 }
 
-// byJob returns the targets of each job.
-func (w *waiter) byJob() [][]*target {
-	return cli.Groups(w.targets, func(t *target) string { return t.Rendezvous })
-}
-
-// openOf returns those that do not run on the file's new meaning yet.
-func (w *waiter) openOf(some []*target) (open []*target) {
-	for _, t := range some {
-		if !t.done {
-			open = append(open, t)
-		}
-	}
-	return open
-}
-
-func (w *waiter) open() []*target { return w.openOf(w.targets) }
-
-// count fills in what has become of the communicators and their jobs.
-func (w *waiter) count() {
-	w.Communicators, w.Jobs, w.NotSwitched = 0, []jobOutcome{}, []notSwitched{}
-	for _, job := range w.byJob() {
-		o := jobOutcome{jobName: job[0].jobName}
-		for _, t := range job {
-			if !t.ended {
-				o.Communicators++
-			}
-			if !t.done {
-				o.NotSwitched++
-				w.NotSwitched = append(w.NotSwitched, t.notSwitched)
-			}
-		}
-		if o.Communicators > 0 {
-			w.Jobs = append(w.Jobs, o)
-		}
-		w.Communicators += o.Communicators
-	}
-	w.Switched = len(w.NotSwitched)+len(w.Unclear)+len(w.Unseen) == 0 && w.Error == ""
-}
-
-// pushPoll is the least time between two looks at whether communicators have switched.
-const pushPoll = 250 * time.Millisecond
-
-// wait returns when all have switched, when the rest never will, or when ctx ends. The
-// rendezvous may be away for a while.
-func (w *waiter) wait(ctx context.Context) (away error) {
-	defer w.progress.Clear()
-	pause := pushPoll
-	for {
-		select {
-		case <-ctx.Done():
-			return away
-		case <-time.After(pause):
-		}
-		began := time.Now()
-		all, err := w.look(ctx)
-		pause = max(pushPoll, time.Since(began)) // many jobs are as many questions to a file server
-		if err != nil {
-			if ctx.Err() == nil {
-				away = fmt.Errorf("%w; it is not known what becomes of the change", err)
-			}
-			continue
-		}
-		away = nil
-		w.progress.Clear()
-		if !w.follow(all) {
-			return nil
-		}
-		w.progress.Show(cli.Step{Done: len(w.targets) - len(w.open()), Of: len(w.targets),
-			Unit: "communicators", Now: "waiting for the others to switch"})
-	}
-}
-
-// follow takes up what a look has found, and reports whether anything may still change.
-func (w *waiter) follow(all []*Communicator) (hope bool) {
-	w.refusals = map[refusalKey]refusedFile{}
-	w.addLateTargets(all)
-	w.reportUnknown()
-	now := map[string]*Communicator{}
-	for _, c := range all {
-		now[key(c)] = c
-	}
-	jobs := w.byJob()
-	for _, t := range w.open() {
-		c := now[t.key]
-		switch {
-		case c == nil && !w.sees(t.Rendezvous):
-			t.Why = "its rendezvous " + t.Rendezvous + " cannot be looked at any more"
-		case c == nil || c.Ended || len(c.left()) > 0:
-			t.done, t.ended = true, true
-			if len(jobs) == 1 {
-				fmt.Fprintf(w.out, "%s has ended\n", t)
-			}
-		default:
-			if w.judge(t, c); t.done && len(jobs) == 1 {
-				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t, c.Version,
-					lastSwitch(c), time.Since(w.began).Seconds())
-			}
-		}
-		hope = hope || !t.done && !t.willNotSwitch
-	}
-	for _, job := range jobs {
-		if name := job[0].Rendezvous; len(w.openOf(job)) == 0 && !w.reported[name] {
-			w.reported[name] = true
-			if len(jobs) > 1 {
-				w.reportDone(job)
-			}
-		}
-	}
-	return hope
-}
-
-// addLateTargets adds communicators that were created on the file as it was, between the first look and the writing.
-func (w *waiter) addLateTargets(all []*Communicator) {
-	for _, t := range w.classify(all) {
-		if t.done {
-			continue // created on the new text
-		}
-		w.targets = append(w.targets, t)
-		w.reported[t.Rendezvous] = false
-		fmt.Fprintf(w.out, "%s was created meanwhile, on the earlier version: push waits for it, too\n", t)
-	}
-}
-
-// reportDone says that a job has switched, or has ended.
-func (w *waiter) reportDone(job []*target) {
-	runs := 0
-	for _, t := range job {
-		if !t.ended {
-			runs++
-		}
-	}
-	if runs == 0 {
-		fmt.Fprintf(w.out, "job %s has ended\n", job[0].job())
-		return
-	}
-	fmt.Fprintf(w.out, "job %s has switched, with %s, after %.1f s\n", job[0].job(),
-		wording.Plural(runs, "communicator"), time.Since(w.began).Seconds())
-}
-
-// reportUnknown says what push cannot judge, each once.
-func (w *waiter) reportUnknown() {
-	for _, what := range w.Unseen {
-		if !w.reported[what] {
-			w.reported[what] = true
-			writeUnseen(w.out, []string{what})
-		}
-	}
-	var unclear []commName
-	for _, c := range w.Unclear {
-		if !w.reported[c.Rendezvous+c.Communicator] {
-			w.reported[c.Rendezvous+c.Communicator] = true
-			unclear = append(unclear, c)
-		}
-	}
-	if n := len(unclear); n > 0 {
-		fmt.Fprintf(w.out, "%s a file that this machine cannot see, which may be this one: %s\n",
-			wording.Plural(n, "communicator")+wording.Verb(n, " reads", " read"), listOf(unclear))
-	}
-}
-
-// lastSwitch names the call from which on the version is in force.
-func lastSwitch(c *Communicator) string {
-	at := "the start"
-	for _, x := range c.Changes {
-		if x.State == committed {
-			at = fmt.Sprintf("call %d", x.Decision.At)
-		}
-	}
-	return at
-}
-
 // maxVetoes is the number of refusals after which ranks give a version up.
 const maxVetoes = 5
 
-// judge notes how far a communicator has come.
-func (w *waiter) judge(t *target, c *Communicator) {
-	if c.pending == nil && w.reached(t, c) {
-		t.done = true
+// judge notes how far a communicator has come. read has the files that were judged in this look.
+func (w *waiter) judge(t *target, c *Communicator, read map[refusalKey]refusedFile) {
+	if c.pending == nil && t.reached(c) {
+		t.done, t.version = true, c.Version
 		return
 	}
 	vetoes := 0
@@ -336,29 +179,30 @@ func (w *waiter) judge(t *target, c *Communicator) {
 		}
 	}
 	var f finding
-	switch dead := c.lives(identity.Dead); {
+	dead, stopped := c.lives(identity.Dead), c.lives(identity.Stopped)
+	switch {
 	case c.Frozen:
-		t.willNotSwitch, f = true, c.frozen.finding
+		t.never, f = true, c.frozen.finding
 	case len(dead) > 0:
-		t.willNotSwitch, f = true, finding{names(dead), "end the job"}
+		t.never, f = true, finding{names(dead), "end the job"}
 	case len(c.Members) < c.Ranks:
-		f.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
+		f.Why = c.joined()
 	case c.pending != nil:
 		f = pendingFinding(c)
 	case last != nil:
-		t.willNotSwitch, f = vetoes >= maxVetoes, last.finding
+		t.never, f = vetoes >= maxVetoes, last.finding
 	default:
-		f = w.notProposed(c)
+		f = w.notProposed(c, read)
 	}
-	if stopped := c.lives(identity.Stopped); len(stopped) > 0 && !t.willNotSwitch {
+	if len(stopped) > 0 && !t.never {
 		f = finding{f.Why + ".\nStopped by a signal or a debugger: " + names(stopped), resume(stopped)}
 	}
 	t.Why = f.String()
 }
 
 // notProposed says why no rank may have proposed the change.
-func (w *waiter) notProposed(c *Communicator) finding {
-	if bad := c.refusedFiles(w.refusals); len(bad) > 0 {
+func (w *waiter) notProposed(c *Communicator, read map[refusalKey]refusedFile) finding {
+	if bad := c.refusedFiles(read); len(bad) > 0 {
 		return finding{fmt.Sprintf("its ranks refuse %s: %s", bad[0].File, bad[0].Why), bad[0].Remedy}
 	}
 	f := finding{"no rank has proposed the change",
@@ -375,7 +219,7 @@ func (w *waiter) notProposed(c *Communicator) finding {
 }
 
 // reached reports that the version in force means the same as the goal.
-func (w *waiter) reached(t *target, c *Communicator) bool {
+func (t *target) reached(c *Communicator) bool {
 	if c.files == nil {
 		return false
 	}
@@ -385,4 +229,136 @@ func (w *waiter) reached(t *target, c *Communicator) bool {
 		t.same[c.Content] = same
 	}
 	return same
+}
+
+// once prints a line, unless one with this key was printed.
+func (w *waiter) once(key, format string, args ...any) {
+	if !w.said[key] {
+		w.said[key] = true
+		fmt.Fprintf(w.out, format+"\n", args...)
+	}
+}
+
+// report says what is new: what push cannot judge, and which jobs have switched or have ended.
+func (w *waiter) report() {
+	for _, what := range w.Unseen {
+		w.once(what, "not looked at: %s", what)
+	}
+	if unclear := listOf(w.Unclear); unclear != "" {
+		w.once(unclear, "%s: they read a file that this machine cannot see; it may be this one", unclear)
+	}
+	for _, job := range cli.Groups(w.targets, func(t *target) string { return t.Rendezvous }) {
+		key := "job " + job[0].Rendezvous
+		runs, open, version := 0, 0, ""
+		for _, t := range job {
+			switch {
+			case !t.done:
+				open++
+			case !t.ended:
+				runs, version = runs+1, t.version
+			}
+		}
+		switch {
+		case open > 0:
+			delete(w.said, key)
+		case runs == 0:
+			w.once(key, "job %s has ended", job[0].job())
+		default:
+			w.once(key, "job %s: version %.12s is active in %s, after %.1f s", job[0].job(), version,
+				wording.Plural(runs, "communicator"), time.Since(w.began).Seconds())
+		}
+	}
+}
+
+// wait waits for the communicators that read the file, and prints what comes of it. A job that began on the text of the
+// moment before the file was written is among them.
+func (w *waiter) wait(ctx context.Context) error {
+	known, open := len(w.targets), len(w.NotSwitched)
+	if w.Others > 0 {
+		fmt.Fprintf(w.out, "not concerned: %s of other files: %s\n", wording.Plural(w.Others, "communicator"),
+			few(distinct(w.otherFiles)))
+	}
+	if open > 0 {
+		var jobs []commName
+		for _, t := range w.NotSwitched {
+			jobs = append(jobs, t.commName)
+		}
+		fmt.Fprintf(w.out, "%s to switch: %s\n", wording.Plural(open, "communicator")+wording.Verb(open, " has", " have"),
+			listOf(jobs))
+	}
+	for _, t := range w.targets { // not of those that have nothing to do
+		w.said["job "+t.Rendezvous] = true
+	}
+	w.report()
+	if w.limit > 0 && (w.Written || open > 0) {
+		until, end := context.WithTimeout(ctx, w.limit)
+		defer end()
+		if err := w.follow(until); err != nil {
+			fmt.Fprintf(w.out, "%v; it is not known what becomes of the change\n", err)
+			return cli.ErrUnseen
+		}
+	}
+	blind := len(w.Unseen)+len(w.Unclear) > 0
+	switch where := where(w.name); {
+	case w.Communicators == 0 && blind:
+		fmt.Fprintf(w.out, "of the jobs that were seen %s, none is known to read this file\n", where)
+	case w.Communicators == 0:
+		fmt.Fprintf(w.out, "no job that can change its policy while it runs reads this file %s: "+
+			"it takes effect when a communicator is created\n%s", where, otherPlacesHint(w.name))
+	case w.limit == 0 && open > 0:
+		fmt.Fprintln(w.out, "tunefit status tells how it goes")
+	case len(w.NotSwitched) > 0:
+		if errors.Is(ctx.Err(), context.Canceled) {
+			fmt.Fprintln(w.out, "interrupted; the jobs go on without push")
+		}
+		w.reportFailed()
+		return cli.ErrFailed
+	case open == 0 && len(w.targets) == known:
+		fmt.Fprintf(w.out, "it means what is active already in %s: nothing changes\n",
+			wording.Plural(w.Communicators, "communicator"))
+	default:
+		fmt.Fprintf(w.out, "%s on it\n", wording.Plural(w.Communicators, "communicator")+
+			wording.Verb(w.Communicators, " runs", " run"))
+	}
+	if blind && w.limit > 0 {
+		fmt.Fprintln(w.out,
+			"so it is not known whether all jobs that read this file have switched; tunefit status on their "+
+				"nodes, or as their user or root, tells")
+		return cli.ErrUnseen
+	}
+	return nil
+}
+
+// follow looks until all have switched, the rest never will, or ctx ends. The rendezvous may be away for a while; away
+// is what the last look says of that.
+func (w *waiter) follow(ctx context.Context) (away error) {
+	defer w.progress.Clear()
+	const pushPoll = 250 * time.Millisecond
+	w.poll(ctx, pushPoll, func(all []*Communicator, err error) bool {
+		if away = err; err != nil {
+			return true
+		}
+		hope := w.take(all)
+		w.progress.Clear()
+		w.report()
+		w.progress.Show(cli.Step{Done: len(w.targets) - len(w.NotSwitched), Of: len(w.targets),
+			Unit: "communicators", Now: "waiting for the others to switch"})
+		return hope
+	})
+	return away
+}
+
+// reportFailed says of each job what has not switched and why, and then how many have not.
+func (w *waiter) reportFailed() {
+	for _, alike := range cli.Groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
+		var names []commName
+		for _, t := range alike {
+			names = append(names, t.commName)
+		}
+		fmt.Fprintf(w.out, "%s %s not switched: %s\n", listOf(names), wording.Verb(len(names), "has", "have"),
+			alike[0].Why)
+	}
+	fmt.Fprintf(w.out, "%d of %s not switched; the file stays as it is now, and what can still change does so by "+
+		"itself (tunefit status)\n", len(w.NotSwitched), wording.Plural(w.Communicators, "communicator")+
+		wording.Verb(len(w.NotSwitched), " has", " have"))
 }

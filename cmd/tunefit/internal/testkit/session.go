@@ -94,12 +94,19 @@ func session(t *testing.T, name string) {
 			fmt.Fprintf(&got, "[%d]\n", code)
 		}
 	}
+	Golden(t, name, got.String()+files)
+}
+
+// Golden compares a text with what a file has; -update writes it anew.
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(name, []byte(got.String()+files), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	} else if got.String() != script {
-		t.Errorf("go test -update writes %s anew\n%s", name, firstDifference(script, got.String()))
+	}
+	if want, err := os.ReadFile(name); err != nil || string(want) != got {
+		t.Errorf("go test -update writes %s anew: %v\n%s", name, err, firstDifference(string(want), got))
 	}
 }
 
