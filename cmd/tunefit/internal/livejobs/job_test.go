@@ -116,4 +116,3 @@ func TestPushOfAJobThatCompares(t *testing.T) {
 		}
 	}
 }
-
