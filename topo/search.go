@@ -88,7 +88,7 @@ func (s *search) follow(n *Node, l *Link) error {
 	if !s.sys.better(&p, old) {
 		return nil
 	}
-	back := reverse(l.To, n, l.Type)
+	back := l.To.LinkTo(n, l.Type)
 	if back == nil && len(old.Links) > 0 {
 		back = old.Links[0] // as NCCL: the first step stays
 	}
@@ -140,9 +140,10 @@ func (s *search) stepType(n *Node, l *Link, via *Path) PathType {
 	return t
 }
 
-func reverse(from, to *Node, t LinkType) *Link {
-	for i := range from.Links {
-		if l := &from.Links[i]; l.To == to && l.Type == t {
+// LinkTo returns the first link of a type from a node to another, or nil.
+func (n *Node) LinkTo(to *Node, t LinkType) *Link {
+	for i := range n.Links {
+		if l := &n.Links[i]; l.To == to && l.Type == t {
 			return l
 		}
 	}

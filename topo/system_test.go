@@ -158,11 +158,11 @@ func TestSplitGPUIsTwoDevices(t *testing.T) {
 
 	s := build(t, doc)
 	a, b, bridge := s.node(t, "DEV/0-1001"), s.node(t, "DEV/0-1003"), s.node(t, "CXB/0-1000")
-	if l := reverse(a, b, LinkLOC); l == nil || l.BW != 2618 {
+	if l := a.LinkTo(b, LinkLOC); l == nil || l.BW != 2618 {
 		t.Errorf("link between the halves: %+v", l)
 	}
 	for _, n := range []*Node{a, b, s.Nodes[NodeCPU][0]} {
-		if l := reverse(n, bridge, LinkC2C); l == nil || l.BW != 447.12 {
+		if l := n.LinkTo(bridge, LinkC2C); l == nil || l.BW != 447.12 {
 			t.Errorf("C2C of %s: %+v", n.Name(), l)
 		}
 	}

@@ -37,55 +37,56 @@ func speedsOf(table []sinceSpeed, version nccl.Version) (speeds []float32) {
 	return speeds
 }
 
-func (s *searchSystem) speeds() []float32 {
-	blackwell := s.minCC >= 100 && s.NCCL.Has(nccl.BlackwellSpeeds)
+func (m *system) speeds() []float32 {
+	blackwell := m.minCC >= 100 && m.NCCL.Has(nccl.BlackwellSpeeds)
 	switch {
-	case blackwell && s.Inter:
-		return speedsOf(speedsInterBlackwell, s.NCCL)
+	case blackwell && m.Inter:
+		return speedsOf(speedsInterBlackwell, m.NCCL)
 	case blackwell:
-		return speedsOf(speedsIntraBlackwell, s.NCCL)
-	case s.minCC >= 90 && s.Inter:
+		return speedsOf(speedsIntraBlackwell, m.NCCL)
+	case m.minCC >= 90 && m.Inter:
 		return speedsInterHopper
-	case s.minCC >= 90:
+	case m.minCC >= 90:
 		return speedsIntraHopper
-	case s.Inter:
+	case m.Inter:
 		return speedsInter
 	}
 	return speedsIntra
 }
 
-// attempts drives the search for one graph. Each attempt is a walk under the limits of try, and best keeps the best
+// A search finds one graph. Each attempt is a walk under the limits of try, and best keeps the best
 // solution of all. The first pass starts from the strictest limits and relaxes them one by one until there is a
 // solution. The second pass keeps that number of channels and raises their speed.
-type attempts struct {
-	*searchSystem
-	try  *searchGraph // limits of the next attempt
-	best *searchGraph
+type search struct {
+	*system
+	try  *Graph // limits of the next attempt, and the solution that its walk is at
+	best *Graph
 
 	speed                []float32
 	at                   int           // index into speed of the next attempt's
-	same                 bool          // the first attempt wants all channels alike (searchGraph.same)
+	same                 bool          // the first attempt wants all channels alike (Graph.same)
 	crossNIC             int           // NCCL's number: 0 no, 1 always, 2 if nothing else works
 	typeIntra, typeInter topo.PathType // best types to start with
 	maxIntra, maxInter   topo.PathType // worst types to go to
 	stepsLeft            int           // for all attempts together; below 0 the first pass ends with what it has
+	steps                int           // left of the walk's; -1 once a perfect solution is found
 }
 
 // search finds the channels for the pattern that graph asks for. The graph must be new. It fails where NCCL cannot
 // create the communicator.
-func (s *searchSystem) search(graph *searchGraph) error {
-	gpus := len(s.gpus)
-	a := attempts{searchSystem: s, best: graph, speed: s.speeds(), stepsLeft: searchStepsAll}
-	if len(s.nets) > 1 && (graph.Pattern == PatternRing || graph.Pattern == PatternBalancedTree) {
-		a.crossNIC = [...]int{topo.ToggleAuto: 2, topo.ToggleOff: 0, topo.ToggleOn: 1}[s.crossNIC]
+func (m *system) search(graph *Graph) error {
+	gpus := len(m.gpus)
+	s := search{system: m, best: graph, speed: m.speeds(), stepsLeft: searchStepsAll}
+	if len(m.nets) > 1 && (graph.Pattern == PatternRing || graph.Pattern == PatternBalancedTree) {
+		s.crossNIC = [...]int{topo.ToggleAuto: 2, topo.ToggleOff: 0, topo.ToggleOn: 1}[m.crossNIC]
 	}
-	if a.crossNIC == 1 {
+	if s.crossNIC == 1 {
 		graph.CrossNIC = 1
 	}
-	a.limits()
-	graph.TypeIntra, graph.TypeInter = a.typeIntra, a.typeInter
-	a.same = graph.Pattern != PatternNVLS
-	graph.same = a.same
+	s.limits()
+	graph.TypeIntra, graph.TypeInter = s.typeIntra, s.typeInter
+	s.same = graph.Pattern != PatternNVLS
+	graph.same = s.same
 
 	switch graph.Pattern {
 	case PatternNVLS:
@@ -107,12 +108,12 @@ func (s *searchSystem) search(graph *searchGraph) error {
 		graph.MinChannels = 2 // for the tree, which is better there with two channels and has as many as the ring
 	}
 
-	a.try = newSearchGraph(graph.ID, graph.Pattern, gpus, 0, 0)
-	a.try.copyFrom(graph)
-	a.at = a.fastest(a.try.MinChannels)
-	a.setSpeed()
-	a.firstPass()
-	a.secondPass()
+	s.try = newGraph(graph.ID, graph.Pattern, gpus, 0, 0)
+	s.try.copyFrom(graph)
+	s.at = s.fastest(s.try.MinChannels)
+	s.setSpeed()
+	s.firstPass()
+	s.secondPass()
 	if graph.NChannels == 0 && !graph.collNet && graph.Pattern != PatternNVLS {
 		return s.simpleOrder(graph)
 	}
@@ -120,61 +121,61 @@ func (s *searchSystem) search(graph *searchGraph) error {
 }
 
 // limits sets the range of path types to try.
-func (a *attempts) limits() {
-	a.typeIntra, a.typeInter = topo.PathLOC, topo.PathPIX
-	a.maxIntra, a.maxInter = topo.PathSYS, topo.PathSYS
-	if !a.NCCL.Has(nccl.PathRange) {
-		if len(a.gpus) > 1 {
-			a.typeIntra = topo.PathNVL
+func (s *search) limits() {
+	s.typeIntra, s.typeInter = topo.PathLOC, topo.PathPIX
+	s.maxIntra, s.maxInter = topo.PathSYS, topo.PathSYS
+	if !s.NCCL.Has(nccl.PathRange) {
+		if len(s.gpus) > 1 {
+			s.typeIntra = topo.PathNVL
 		}
 		return
 	}
-	if len(a.gpus) > 1 {
-		a.typeIntra, a.maxIntra = pathRange(a.gpuGPU, true)
+	if len(s.gpus) > 1 {
+		s.typeIntra, s.maxIntra = s.pathRange(s.gpus, s.gpus)
 	}
-	if a.Inter {
-		a.typeInter, a.maxInter = pathRange(a.gpuNet, false)
-		a.maxIntra = a.maxInter
+	if s.Inter {
+		s.typeInter, s.maxInter = s.pathRange(s.gpus, s.nets)
+		s.maxIntra = s.maxInter
 	}
-	if a.minCC < 90 && a.NCCL.Has(nccl.FarNICsBeforeHopper) {
-		a.maxInter = topo.PathSYS // a balanced tree returns to the NIC from two GPUs, of which one may be far from it
+	if s.minCC < 90 && s.NCCL.Has(nccl.FarNICsBeforeHopper) {
+		s.maxInter = topo.PathSYS // a balanced tree returns to the NIC from two GPUs, of which one may be far from it
 	}
 }
 
 // fastest returns the index of the fastest speed that the hardware could reach with that many channels.
-func (a *attempts) fastest(channels int) int {
-	total := a.totalBW
-	devs := len(a.Nodes[topo.NodeDEV])
-	if devs > 1 && a.best.Pattern != PatternRing {
+func (s *search) fastest(channels int) int {
+	total := s.totalBW
+	devs := len(s.Nodes[topo.NodeDEV])
+	if devs > 1 && s.best.Pattern != PatternRing {
 		// Other patterns need one hop less than a ring, which returns to its first GPU.
 		total = float32(float64(total) * (float64(devs) / float64(devs-1)))
 	}
 	i := 0
-	for i < len(a.speed)-1 && (a.speed[i] > a.maxBW || a.speed[i]*float32(channels) > total) {
+	for i < len(s.speed)-1 && (s.speed[i] > s.maxBW || s.speed[i]*float32(channels) > total) {
 		i++
 	}
 	return i
 }
 
-func (a *attempts) setSpeed() { a.try.BWIntra, a.try.BWInter = a.speed[a.at], a.speed[a.at] }
+func (s *search) setSpeed() { s.try.BWIntra, s.try.BWInter = s.speed[s.at], s.speed[s.at] }
 
 // attempt walks once. perfect says that no other walk could do better. steps is what the walk left of its own steps,
 // -1 if it reached the maximum number of channels.
-func (a *attempts) attempt() (perfect bool, steps int) {
-	steps = searchSteps
-	if a.try.same {
-		steps = searchStepsSame
+func (s *search) attempt() (perfect bool, steps int) {
+	s.steps = searchSteps
+	if s.try.same {
+		s.steps = searchStepsSame
 	}
-	a.try.NChannels = 0
-	a.stepsLeft -= steps
-	steps = a.run(a.try, a.best, steps)
-	return steps == -1 || float32(a.best.NChannels)*a.best.BWInter >= a.totalBW, steps
+	s.try.NChannels = 0
+	s.stepsLeft -= s.steps
+	s.nextChannel()
+	return s.steps == -1 || float32(s.best.NChannels)*s.best.BWInter >= s.totalBW, s.steps
 }
 
-func (a *attempts) firstPass() {
+func (s *search) firstPass() {
 	for {
-		perfect, steps := a.attempt()
-		if perfect || !a.relax(steps) {
+		perfect, steps := s.attempt()
+		if perfect || !s.relax(steps) {
 			return
 		}
 	}
@@ -183,27 +184,27 @@ func (a *attempts) firstPass() {
 // relax changes the limits for the next attempt: it loosens the first limit that can still be loosened, in NCCL's
 // order, and sets those before it back. It reports false when there is nothing left to try. steps is what the last
 // attempt left of its steps.
-func (a *attempts) relax(steps int) bool {
-	t, best := a.try, a.best
-	viaAMD := a.cpu.Arch == topo.ArchX86 && a.cpu.Vendor == topo.VendorAMD && t.TypeIntra == topo.PathSYS
+func (s *search) relax(steps int) bool {
+	t, best := s.try, s.best
+	viaAMD := s.cpu.Arch == topo.ArchX86 && s.cpu.Vendor == topo.VendorAMD && t.TypeIntra == topo.PathSYS
 	if t.same && !viaAMD { // between AMD CPUs NCCL does not try channels that differ
 		t.same = false
 		return true
 	}
-	t.same = a.same
+	t.same = s.same
 
-	a.stepsLeft += steps
-	if a.stepsLeft < 0 && best.NChannels > 0 {
+	s.stepsLeft += steps
+	if s.stepsLeft < 0 && best.NChannels > 0 {
 		return false // a solution is enough: other limits would take too long
 	}
-	if a.minCC >= 90 && t.Pattern == PatternBalancedTree {
+	if s.minCC >= 90 && t.Pattern == PatternBalancedTree {
 		t.Pattern = PatternTree
 		return true
 	}
 	t.Pattern = best.Pattern
 
-	worstIntra := a.maxIntra
-	if a.Inter {
+	worstIntra := s.maxIntra
+	if s.Inter {
 		worstIntra = t.TypeInter
 	}
 	if t.TypeIntra < worstIntra && (best.NChannels == 0 || t.TypeIntra < best.TypeIntra) {
@@ -212,74 +213,72 @@ func (a *attempts) relax(steps int) bool {
 			return true
 		}
 	}
-	t.TypeIntra = a.typeIntra
+	t.TypeIntra = s.typeIntra
 
-	if a.Inter && t.TypeInter < a.maxInter &&
+	if s.Inter && t.TypeInter < s.maxInter &&
 		(best.NChannels == 0 || t.TypeInter < best.TypeInter || t.TypeInter < topo.PathPXN) {
 		t.TypeInter++
 		if t.TypeInter < topo.PathDIS {
 			return true
 		}
 	}
-	t.TypeInter = a.typeInter
+	t.TypeInter = s.typeInter
 
-	mayCross := best.Pattern == PatternRing || best.Pattern == PatternBalancedTree || !a.NCCL.Has(nccl.CrossedRings)
-	if a.crossNIC == 2 && t.CrossNIC == 0 && mayCross {
+	mayCross := best.Pattern == PatternRing || best.Pattern == PatternBalancedTree || !s.NCCL.Has(nccl.CrossedRings)
+	if s.crossNIC == 2 && t.CrossNIC == 0 && mayCross {
 		t.CrossNIC = 2
 		return true
 	}
-	t.CrossNIC = a.crossNIC % 2
+	t.CrossNIC = s.crossNIC % 2
 
-	if a.at < len(a.speed)-1 && (best.NChannels == 0 || float64(a.speed[a.at+1]/best.BWInter) > .49) {
-		a.at++
-		a.setSpeed()
+	if s.at < len(s.speed)-1 && (best.NChannels == 0 || float64(s.speed[s.at+1]/best.BWInter) > .49) {
+		s.at++
+		s.setSpeed()
 		return true
 	}
 	return false
 }
 
 // secondPass raises the speed of the solution for as long as that works.
-func (a *attempts) secondPass() {
-	best := a.best
-	best.duplicate(a.minCC)
-	a.try.copyFrom(best)
-	a.at = 0
-	for a.at < len(a.speed)-1 && a.speed[a.at] > best.BWInter {
-		a.at++
+func (s *search) secondPass() {
+	best := s.best
+	best.duplicate(s.minCC)
+	s.try.copyFrom(best)
+	s.at = 0
+	for s.at < len(s.speed)-1 && s.speed[s.at] > best.BWInter {
+		s.at++
 	}
-	a.setSpeed()
-	a.try.MinChannels = best.NChannels // more speed must not cost channels
-	for steps := -1; steps != 0 && a.at > 0; {
-		t := a.try
+	s.setSpeed()
+	s.try.MinChannels = best.NChannels // more speed must not cost channels
+	for steps := -1; steps != 0 && s.at > 0; {
+		t := s.try
 		switch {
 		case best.Pattern == PatternRing:
-			a.at--
-			a.setSpeed()
+			s.at--
+			s.setSpeed()
 		case best.Pattern == PatternNVLS && t.BWInter == best.BWInter && t.BWInter < t.BWIntra*2:
 			t.MinChannels, t.MaxChannels = best.NChannels, best.NChannels
-			a.at--
-			t.BWInter = a.speed[a.at]
+			s.at--
+			t.BWInter = s.speed[s.at]
 		case t.BWIntra == best.BWIntra && t.BWIntra < t.BWInter*2:
-			a.at--
-			t.BWIntra = a.speed[a.at] // for two nodes and CollNet, which send more inside the node
+			s.at--
+			t.BWIntra = s.speed[s.at] // for two nodes and CollNet, which send more inside the node
 		default:
 			return
 		}
-		_, steps = a.attempt()
+		_, steps = s.attempt()
 	}
 }
 
 // simpleOrder is what NCCL falls back to: one slow channel through the GPUs as enumerated. It fails without a NIC, even
 // inside a node, where the channel uses none.
-func (s *searchSystem) simpleOrder(g *searchGraph) error {
-	first, last := s.selectNets(-1, 0), s.selectNets(-1, len(s.gpus)-1)
+func (m *system) simpleOrder(g *Graph) error {
+	first, last := m.selectNets(-1, m.gpus[0]), m.selectNets(-1, m.gpus[len(m.gpus)-1])
 	if len(first) == 0 || len(last) == 0 {
 		return fmt.Errorf("no %s channel fits on the links, and there is no network port to fall back on", g.Pattern)
 	}
-	for i := range s.gpus {
-		g.Intra[0][i] = s.gpus[i].rank
-	}
-	g.Inter[0] = []topo.ID{s.nets[first[0]].id, s.nets[last[0]].id}
+	copy(g.Intra[0], m.Ranks())
+	g.Inter[0] = []topo.ID{first[0].ID, last[0].ID}
 	g.BWIntra, g.TypeIntra = .1, topo.PathSYS
 	g.BWInter, g.TypeInter = .1, topo.PathSYS
 	g.NChannels = 1

@@ -2,15 +2,16 @@ package channels
 
 import (
 	"math"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // fromNets begins a channel at each NIC in turn.
-func (w *walk) fromNets(goal goals) {
-	g := w.graph
-	nets := w.selectNets(g.TypeInter, -1)
+func (s *search) fromNets(goal goals) {
+	g := s.try
+	nets := s.selectNets(g.TypeInter, nil)
 	bw := float32(int(g.BWInter)) // NCCL counts a NIC's bandwidth in whole GB/s here
 	heads := g.Pattern == PatternNVLS || g.Pattern == PatternCollNetDirect
 	found := false
@@ -18,150 +19,143 @@ func (w *walk) fromNets(goal goals) {
 		if heads && found {
 			break
 		}
-		n := nets[(g.NChannels+i)%len(nets)]
-		net := &w.nets[n]
-		if g.collNet && !net.Coll || net.free < bw {
+		net := nets[(g.NChannels+i)%len(nets)]
+		if g.collNet && !net.Net.Coll || s.free[net.Index] < bw {
 			continue
 		}
-		if g.alternates(w.NCCL) && g.NChannels%2 == 1 && net.id != g.Inter[g.NChannels-1][1] {
+		if g.alternates(s.NCCL) && g.NChannels%2 == 1 && net.ID != g.Inter[g.NChannels-1][1] {
 			continue
 		}
-		g.Inter[g.NChannels][0] = net.id
-		g.LatencyInter = float32(net.Latency)
-		w.reserve(n, bw)
+		g.Inter[g.NChannels][0] = net.ID
+		g.LatencyInter = float32(net.Net.Latency)
+		s.reserve(net, bw)
 		reachable := true
 		switch {
 		case heads:
-			if g.NChannels < len(nets) && w.newHead(net.LocalGPU) {
-				w.startFromNet(n, net.LocalGPU, goal, orderFree)
+			if g.NChannels < len(nets) && s.newHead(net.Net.LocalGPU) {
+				s.startFromNet(net, s.gpus[net.Net.LocalGPU], goal, orderFree)
 				found = true
 			}
-		case !w.NCCL.Has(nccl.NICsOwnGPU):
-			w.startNearest(n, goal)
+		case !s.NCCL.Has(nccl.NICsOwnGPU):
+			s.startNearest(net, goal)
 		case g.NChannels > 0 && g.same:
-			w.startFromNet(n, w.previous(0), goal, orderReplay)
+			s.startFromNet(net, s.previous(0), goal, orderReplay)
 		default:
-			reachable = w.startNear(n, goal)
+			reachable = s.startNear(net, goal)
 		}
 		// NCCL does not give back the bandwidth of a NIC that reaches no GPU.
 		if reachable {
-			w.reserve(n, -bw)
+			s.reserve(net, -bw)
 		}
 	}
 }
 
 // newHead reports whether a GPU is not yet the head of a channel.
-func (w *walk) newHead(gpu int) bool {
-	if gpu < 0 {
-		return false
-	}
-	for c := range w.graph.NChannels {
-		if w.graph.Intra[c][0] == w.gpus[gpu].rank {
-			return false
-		}
-	}
-	return true
+func (s *search) newHead(gpu int) bool {
+	return gpu >= 0 && !slices.ContainsFunc(s.try.Intra[:s.try.NChannels], func(channel []int) bool {
+		return channel[0] == s.gpus[gpu].GPU.Rank
+	})
 }
 
-// startInOrder tries a first channel from NIC n through the GPUs as enumerated. NCCL gives this try steps of its own.
-func (w *walk) startInOrder(n int, goal goals) {
-	if w.graph.NChannels > 0 || w.hasNVS() {
+// startInOrder tries a first channel from a NIC through the GPUs as enumerated. NCCL gives this try steps of its own.
+func (s *search) startInOrder(net *topo.Node, goal goals) {
+	if s.try.NChannels > 0 || s.hasNVS() {
 		return
 	}
-	steps := searchStepsPCI
-	reference := walk{searchSystem: w.searchSystem, graph: w.graph, best: w.best, steps: &steps}
-	reference.startFromNet(n, 0, goal, orderPCI)
-	if steps == -1 {
-		*w.steps = -1
+	left := s.steps
+	s.steps = searchStepsPCI
+	s.startFromNet(net, s.gpus[0], goal, orderPCI)
+	if s.steps != -1 {
+		s.steps = left
 	}
 }
 
-// startNearest begins a channel at NIC n by the rules before nccl.NICsOwnGPU. It tries the order of the previous
+// startNearest begins a channel at a NIC by the rules before nccl.NICsOwnGPU. It tries the order of the previous
 // channel. If channels may differ, it also tries each GPU that has the widest path, and of these the shortest.
-func (w *walk) startNearest(n int, goal goals) {
-	g := w.graph
+func (s *search) startNearest(net *topo.Node, goal goals) {
+	g := s.try
 	if g.NChannels > 0 {
-		w.startFromNet(n, w.previous(0), goal, orderReplay)
+		s.startFromNet(net, s.previous(0), goal, orderReplay)
 	}
 	if g.NChannels > 0 && g.same {
 		return
 	}
-	w.startInOrder(n, goal)
-	var widest float32
+	s.startInOrder(net, goal)
+	var widest topo.Float32
 	shortest := math.MaxInt
-	for _, p := range w.netGPU[n] {
-		switch {
-		case p.bw > widest:
-			widest, shortest = p.bw, len(p.links)
-		case p.bw == widest && len(p.links) > 0 && len(p.links) < shortest:
-			shortest = len(p.links)
+	for _, gpu := range s.gpus {
+		switch p := s.Path(net, gpu); {
+		case p.BW > widest:
+			widest, shortest = p.BW, p.Hops
+		case p.BW == widest && p.Hops > 0 && p.Hops < shortest:
+			shortest = p.Hops
 		}
 	}
-	if widest < float32(int(g.BWInter)) {
+	if float32(widest) < float32(int(g.BWInter)) {
 		return
 	}
-	for i := range w.gpus {
-		gpu := (g.NChannels + i) % len(w.gpus)
-		if p := w.netGPU[n][gpu]; p.bw == widest && len(p.links) == shortest {
-			w.startFromNet(n, gpu, goal, orderFree)
+	for i := range s.gpus {
+		gpu := s.gpus[(g.NChannels+i)%len(s.gpus)]
+		if p := s.Path(net, gpu); p.BW == widest && p.Hops == shortest {
+			s.startFromNet(net, gpu, goal, orderFree)
 		}
 	}
 }
 
-// startNear begins a channel at NIC n with the GPUs close to it. It reports whether there are any.
-func (w *walk) startNear(n int, goal goals) bool {
-	w.startInOrder(n, goal)
-	local := w.nets[n].LocalGPU
+// startNear begins a channel at a NIC with the GPUs close to it. It reports whether there are any.
+func (s *search) startNear(net *topo.Node, goal goals) bool {
+	s.startInOrder(net, goal)
+	local := net.Net.LocalGPU
 	if local != -1 {
-		w.startFromNet(n, local, goal, orderFree)
+		s.startFromNet(net, s.gpus[local], goal, orderFree)
 	}
-	near := w.Nearest(w.Nodes[topo.NodeNET][n], topo.NodeGPU)
-	if len(near) == 0 || w.netGPU[n][near[0].Index].kind == topo.PathDIS {
+	near := s.Nearest(net, topo.NodeGPU)
+	if len(near) == 0 || s.Path(net, near[0]).Type == topo.PathDIS {
 		return false
 	}
 	for _, g := range near {
 		if g.Index != local {
-			w.startFromNet(n, g.Index, goal, orderFree)
+			s.startFromNet(net, g, goal, orderFree)
 		}
 	}
 	return true
 }
 
-func (w *walk) startFromNet(n, g int, goal goals, order int) {
-	if w.useFromNet(n, g, 1) {
-		w.start(g, goal, order)
-		w.useFromNet(n, g, -1)
+func (s *search) startFromNet(net, gpu *topo.Node, goal goals, order int) {
+	if s.use(net, gpu, 1) {
+		s.start(gpu, goal, order)
+		s.use(net, gpu, -1)
 	}
 }
 
-// backToNet returns from GPU g to a NIC before the channel goes on. A balanced tree does so twice, from the first
+// backToNet returns from a GPU to a NIC before the channel goes on. A balanced tree does so twice, from the first
 // two GPUs, with half of the bandwidth each.
-func (w *walk) backToNet(g, step int, goal goals) {
-	graph := w.graph
-	start := w.netIndex(graph.Inter[graph.NChannels][0])
-	full := graph.BWInter
+func (s *search) backToNet(gpu *topo.Node, step int, goal goals) {
+	g := s.try
+	start := s.netOf(g.Inter[g.NChannels][0])
+	full := g.BWInter
 	next := goals{backToNet: -1, backToFirst: goal.backToFirst, order: goal.order}
 	part := full
-	if graph.Pattern == PatternBalancedTree {
+	if g.Pattern == PatternBalancedTree {
 		part /= 2
 		if step == 0 {
 			next.backToNet = 1
 		}
 	}
-	for _, n := range w.selectNets(graph.TypeInter, g) {
-		if !w.mayReturn(graph, start, n, step) {
+	for _, net := range s.selectNets(g.TypeInter, gpu) {
+		if !s.mayReturn(start, net, step) {
 			continue
 		}
-		graph.BWInter = part
-		ok := w.useToNet(g, n, 1)
-		graph.BWInter = full
+		g.BWInter = part
+		ok := s.use(gpu, net, 1)
+		g.BWInter = full
 		if !ok {
 			continue
 		}
-		graph.Inter[graph.NChannels][1] = w.nets[n].id
-		w.visit(g, step, next)
-		graph.BWInter = part
-		w.useToNet(g, n, -1)
-		graph.BWInter = full
+		g.Inter[g.NChannels][1] = net.ID
+		s.visit(gpu, step, next)
+		g.BWInter = part
+		s.use(gpu, net, -1)
+		g.BWInter = full
 	}
 }

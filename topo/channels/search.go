@@ -15,33 +15,33 @@ var errNoRank = errors.New("no GPU with a rank")
 // NCCL's search is cut off by a number of steps, not by time, so the answer is the same everywhere. The order of the
 // graphs is NCCL's: the tree has as many channels as the ring, and each graph sees the rounding errors of those
 // before it.
-func (s *searchSystem) graphs(opt TuneOptions) (*Graphs, error) {
-	s.crossNIC = opt.Variables.CrossNIC
+func (m *system) graphs(opt TuneOptions) (*Graphs, error) {
+	m.crossNIC = opt.Variables.CrossNIC
 	var graphs Graphs
-	gpus, most := len(s.gpus), maxChannels(s.NCCL)
-	find := func(into *Graph, g *searchGraph) error {
-		err := s.search(g)
-		*into = g.result(s.Inter)
+	gpus, most := len(m.gpus), maxChannels(m.NCCL)
+	find := func(into *Graph, g *Graph) error {
+		err := m.search(g)
+		*into = g.result(m.Inter)
 		return err
 	}
-	if err := find(&graphs.Ring, newSearchGraph(0, PatternRing, gpus, 1, most/2)); err != nil {
+	if err := find(&graphs.Ring, newGraph(0, PatternRing, gpus, 1, most/2)); err != nil {
 		return nil, err
 	}
 	n := graphs.Ring.NChannels
-	if err := find(&graphs.Tree, newSearchGraph(1, PatternBalancedTree, gpus, n, n)); err != nil {
+	if err := find(&graphs.Tree, newGraph(1, PatternBalancedTree, gpus, n, n)); err != nil {
 		return nil, err
 	}
 	if opt.CollNet {
-		chain, direct := newSearchGraph(2, PatternTree, gpus, n, n), newSearchGraph(4, PatternCollNetDirect,
+		chain, direct := newGraph(2, PatternTree, gpus, n, n), newGraph(4, PatternCollNetDirect,
 			gpus, 1, most)
 		chain.collNet, direct.collNet = true, true
 		if err := errors.Join(find(&graphs.CollNetChain, chain), find(&graphs.CollNetDirect, direct)); err != nil {
 			return nil, err
 		}
 	}
-	nvls := newSearchGraph(3, PatternNVLS, gpus, 1, most)
-	if !opt.canNVLS(s.System) {
-		graphs.NVLS = nvls.result(s.Inter)
+	nvls := newGraph(3, PatternNVLS, gpus, 1, most)
+	if !opt.canNVLS(m.System) {
+		graphs.NVLS = nvls.result(m.Inter)
 		return &graphs, nil
 	}
 	return &graphs, find(&graphs.NVLS, nvls)
@@ -66,6 +66,10 @@ type Graph struct {
 
 	Intra [][]int     `json:"intra,omitzero"` // per channel the GPUs (ranks) in order
 	Inter [][]topo.ID `json:"inter,omitzero"` // per channel the ids of the NICs at both ends
+
+	// Of a graph that is being searched for.
+	collNet bool
+	same    bool // all channels must visit the GPUs as the first one does (NCCL's sameChannels)
 }
 
 // Patterns of a channel graph.

@@ -101,50 +101,6 @@ func TestSearchSmallMachines(t *testing.T) {
 	}
 }
 
-func TestSearchLeavesSystemAlone(t *testing.T) {
-	sys, err := topo.Build(hgxH100.document(), topo.Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sys.Init(sys.Whole()); err != nil {
-		t.Fatal(err)
-	}
-	before := allPaths(sys)
-	var found [2]*Graphs
-	for i := range found {
-		s, err := newSearchSystem(sys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found[i], err = s.graphs(TuneOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !reflect.DeepEqual(found[0], found[1]) {
-		t.Error("two searches differ")
-	}
-	if !reflect.DeepEqual(before, allPaths(sys)) {
-		t.Error("the search has changed the system")
-	}
-}
-
-// allPaths lists the links of all nodes, and the paths of devices.
-func allPaths(sys *topo.System) (all []any) {
-	for _, nodes := range sys.Nodes {
-		for _, from := range nodes {
-			for _, l := range from.Links {
-				all = append(all, l)
-			}
-			for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeDEV, topo.NodeNET, topo.NodeCPU} {
-				for _, to := range sys.Nodes[t] {
-					all = append(all, sys.Path(from, to))
-				}
-			}
-		}
-	}
-	return all
-}
-
 func TestTuneRefuses(t *testing.T) {
 	noNIC := hgxH100
 	noNIC.nicMbps = 0

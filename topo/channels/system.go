@@ -6,14 +6,14 @@
 // claims bandwidth on the links of such paths until no further channel fits. It has four layers, outermost first:
 //
 //	graphs   (search.go)    a search for each graph: ring, tree, CollNet, NVLS
-//	attempts (attempts.go)  several walks for one graph, which relax the limits and then raise the speed
+//	search   (attempts.go)  several walks for one graph, which relax the limits and then raise the speed
 //	walk     (walk.go)      one depth-first search under fixed limits
 //	fromNets (inter.go)     the NICs at which a channel of a walk begins and ends
 //
 // The order of all tries is NCCL's. The search is cut off after a number of steps, so another order finds other
 // channels.
 //
-// Systems are read, not changed. The package keeps nothing between calls. Bandwidths are float32 and computed in NCCL's
+// Documents are not changed. The package keeps nothing between calls. Bandwidths are float32 and computed in NCCL's
 // order, because its search compares them exactly.
 package channels
 
@@ -27,21 +27,17 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
-// searchSystem is what the channel search works on: a private copy of the topology's links, whose bandwidths the
-// search consumes and gives back, and the paths between the nodes that channels connect.
-//
-// It is used by one goroutine, for all graphs of one communicator in turn: NCCL keeps the rounding errors of one
-// graph's search for the next, so the order matters.
-type searchSystem struct {
+// A system is what channels are searched on, which must be nobody else's: a search takes bandwidth from its
+// links and gives it back. One goroutine uses it, for all graphs of one communicator in turn. NCCL keeps the rounding
+// errors of one graph's search for the next, so the order matters.
+type system struct {
 	*topo.System
-	nodes []searchNode
-	links []searchLink
-	gpus  []searchGPU
-	nets  []searchNet
+	gpus, nets []*topo.Node // of the system
 
-	gpuGPU, gpuNet, netGPU [][]searchPath // [from][to]
-	gpuNVS, nvsGPU         []searchPath   // to and from the first NVSwitch
-	near                   [][]int        // by GPU, the other GPUs in the order of nearness
+	free []float32      // by NIC, GB/s not yet used by a channel
+	used []uint64       // by GPU, the channels that pass it, one bit each
+	own  [][]*topo.Node // by GPU, its own NICs in the order in which its channels use them
+	near [][]*topo.Node // by GPU, the other GPUs in the order of nearness
 
 	maxBW    float32   // GB/s, the fastest that one channel could be
 	totalBW  float32   // GB/s, the most that one GPU can move
@@ -49,136 +45,34 @@ type searchSystem struct {
 	cpu      *topo.CPU // the first one
 	crossNIC topo.Toggle
 
-	// netOrder are answers of selectNets, by its arguments; without them an NVL72 takes eight times as long.
-	netOrder map[[2]int][]int
+	// netOrder are answers of selectNets; without them an NVL72 takes eight times as long.
+	netOrder map[netsAsked][]*topo.Node
 }
 
-type searchNode struct {
-	node  *topo.Node
-	links []int // in stored order
-}
-
-type searchLink struct {
-	kind     topo.LinkType
-	from, to int // nodes
-	reverse  int // the first link back of the same kind; -1 if there is none
-	bw       float32
-}
-
-type searchGPU struct {
-	rank   int
-	device int    // the physical GPU's node
-	nets   []int  // its own NICs, in the order in which its channels use them
-	used   uint64 // channels that pass this GPU, one bit each
-}
-
-type searchNet struct {
-	*topo.Net
-	id    topo.ID
-	free  float32 // GB/s not yet used by a channel
-	ports []int   // NICs that share this one's port, itself included
-}
-
-type searchPath struct {
-	kind  topo.PathType
-	bw    float32
-	links []int
-	// throughIntel: an Intel CPU on the path splits a GPU's traffic into small packets, which costs a fifth more.
-	throughIntel bool
-}
-
-// newSearchSystem copies what the search needs. Paths must have been computed and the system trimmed, see
-// topo.System.Init. The system is not changed.
-func newSearchSystem(sys *topo.System) (*searchSystem, error) {
-	if len(sys.Nodes[topo.NodeGPU]) == 0 {
+// newSystem takes over a system whose paths were computed and which was trimmed, see topo.System.Init.
+func newSystem(sys *topo.System) (*system, error) {
+	m := &system{System: sys, gpus: sys.Nodes[topo.NodeGPU], nets: sys.Nodes[topo.NodeNET],
+		netOrder: map[netsAsked][]*topo.Node{}}
+	if len(m.gpus) == 0 {
 		return nil, errNoRank
 	}
 	totals := sys.Totals()
-	oldest := slices.MinFunc(sys.Nodes[topo.NodeDEV], func(a, b *topo.Node) int {
+	m.maxBW, m.totalBW, m.cpu = float32(totals.MaxBW), float32(totals.TotalBW), sys.Nodes[topo.NodeCPU][0].CPU
+	m.minCC = slices.MinFunc(sys.Nodes[topo.NodeDEV], func(a, b *topo.Node) int {
 		return cmp.Compare(a.Dev.SM, b.Dev.SM)
-	})
-	s := &searchSystem{
-		System: sys, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW), minCC: oldest.Dev.SM,
-		cpu: sys.Nodes[topo.NodeCPU][0].CPU, netOrder: map[[2]int][]int{},
+	}).Dev.SM
+	for _, n := range m.nets {
+		m.free = append(m.free, float32(n.Net.BW))
 	}
-	number := map[*topo.Node]int{}
-	for _, nodes := range sys.Nodes {
-		for _, n := range nodes {
-			number[n] = len(number)
-		}
+	m.used = make([]uint64, len(m.gpus))
+	for _, g := range m.gpus {
+		m.near = append(m.near, m.nearness(g))
 	}
-	link := map[*topo.Link]int{}
-	s.nodes = make([]searchNode, len(number))
-	for _, nodes := range sys.Nodes {
-		for _, n := range nodes {
-			sn := &s.nodes[number[n]]
-			sn.node = n
-			for i := range n.Links {
-				l := &n.Links[i]
-				link[l] = len(s.links)
-				sn.links = append(sn.links, len(s.links))
-				s.links = append(s.links, searchLink{kind: l.Type, from: number[n], to: number[l.To], bw: l.BW})
-			}
-		}
-	}
-	s.pairLinks()
-	for _, g := range sys.Nodes[topo.NodeGPU] {
-		s.gpus = append(s.gpus, searchGPU{rank: g.GPU.Rank, device: number[g.GPU.Device]})
-	}
-	for _, n := range sys.Nodes[topo.NodeNET] {
-		s.nets = append(s.nets, searchNet{Net: n.Net, id: n.ID, free: float32(n.Net.BW)})
-	}
-	for i := range s.nets {
-		for j := range s.nets {
-			if s.nets[i].GUID == s.nets[j].GUID && s.nets[i].Port == s.nets[j].Port {
-				s.nets[i].ports = append(s.nets[i].ports, j)
-			}
-		}
-	}
-	paths := func(from, to topo.NodeType) [][]searchPath {
-		var all [][]searchPath
-		for _, a := range sys.Nodes[from] {
-			row := make([]searchPath, len(sys.Nodes[to]))
-			for i, b := range sys.Nodes[to] {
-				p := sys.Path(a, b)
-				row[i] = searchPath{kind: p.Type, bw: float32(p.BW)}
-				for _, l := range p.Links {
-					row[i].links = append(row[i].links, link[l])
-					row[i].throughIntel = row[i].throughIntel || p.Type == topo.PathPHB && isIntel(l.To)
-				}
-			}
-			all = append(all, row)
-		}
-		return all
-	}
-	s.gpuGPU, s.gpuNet, s.netGPU = paths(topo.NodeGPU, topo.NodeGPU), paths(topo.NodeGPU, topo.NodeNET),
-		paths(topo.NodeNET, topo.NodeGPU)
-	if s.hasNVS() {
-		for _, row := range paths(topo.NodeGPU, topo.NodeNVS) {
-			s.gpuNVS = append(s.gpuNVS, row[0])
-		}
-		s.nvsGPU = paths(topo.NodeNVS, topo.NodeGPU)[0]
-	}
-	s.near = s.nearness()
-	return s, s.findLocalNets()
+	return m, m.findLocalNets()
 }
 
 // hasNVS says whether there is an NVSwitch node. Searches only use the first.
-func (s *searchSystem) hasNVS() bool { return len(s.Nodes[topo.NodeNVS]) > 0 }
-
-// pairLinks finds the way back of each link.
-func (s *searchSystem) pairLinks() {
-	for i := range s.links {
-		l := &s.links[i]
-		l.reverse = -1
-		for _, back := range s.nodes[l.to].links {
-			if s.links[back].to == l.from && s.links[back].kind == l.kind {
-				l.reverse = back
-				break
-			}
-		}
-	}
-}
+func (m *system) hasNVS() bool { return len(m.Nodes[topo.NodeNVS]) > 0 }
 
 func isIntel(n *topo.Node) bool {
 	return n.CPU != nil && n.CPU.Arch == topo.ArchX86 && n.CPU.Vendor == topo.VendorIntel
@@ -189,107 +83,97 @@ func round3(x float32) float32 {
 	return float32(math.Round(float64(x*1000))) / 1000
 }
 
-// take subtracts bw from the links of a path, up to steps of them, and returns how many had enough. fromGPU says
-// whether the path starts at a GPU. A negative bw gives back.
-func (s *searchSystem) take(p *searchPath, fromGPU bool, steps int, bw float32) int {
-	pciBW := bw
-	if fromGPU && p.throughIntel {
-		pciBW = bw * 6 / 5
+// take subtracts bw from the links of a path from a node, up to steps of them, and returns how many had enough. A
+// negative bw gives back.
+func take(from *topo.Node, p *topo.Path, steps int, bw float32) int {
+	pciBW, fromGPU := bw, from.GPU != nil
+	toIntel := func(l *topo.Link) bool { return isIntel(l.To) }
+	if fromGPU && p.Type == topo.PathPHB && slices.ContainsFunc(p.Links, toIntel) {
+		pciBW = bw * 6 / 5 // an Intel CPU splits a GPU's traffic into small packets
 	}
-	for i, l := range p.links[:steps] {
-		link := &s.links[l]
+	for i, link := range p.Links[:steps] {
 		forward := bw
-		if link.kind == topo.LinkPCI {
+		if link.Type == topo.LinkPCI {
 			forward = pciBW
 		}
 		// Before Ampere, reads from the network cost requests the other way; on POWER all NVLink traffic to the
 		// CPU does.
 		var back float32
-		to := s.nodes[link.to].node
-		if to.Dev != nil && to.Dev.SM < 80 && !fromGPU {
+		if link.To.Dev != nil && link.To.Dev.SM < 80 && !fromGPU {
 			back += forward / 8
 		}
-		if to.CPU != nil && to.CPU.Arch == topo.ArchPOWER && link.kind == topo.LinkNVL {
+		if link.To.CPU != nil && link.To.CPU.Arch == topo.ArchPOWER && link.Type == topo.LinkNVL {
 			back += forward
 		}
-		if link.bw < forward || back != 0 && (link.reverse < 0 || s.links[link.reverse].bw < back) {
+		var reverse *topo.Link
+		if back != 0 {
+			reverse = link.To.LinkTo(from, link.Type)
+		}
+		if link.BW < forward || back != 0 && (reverse == nil || reverse.BW < back) {
 			return i
 		}
-		link.bw = round3(link.bw - forward)
+		link.BW = round3(link.BW - forward)
 		if back != 0 {
-			reverse := &s.links[link.reverse]
-			reverse.bw = round3(reverse.bw - back)
+			reverse.BW = round3(reverse.BW - back)
 		}
+		from = link.To
 	}
 	return steps
 }
 
 // pciBW is the remaining PCI bandwidth between a GPU and the switch above it, in whole GB/s.
-func (s *searchSystem) pciBW(gpu int) int {
-	dev := s.gpus[gpu].device
-	for _, up := range s.nodes[dev].links {
-		if s.links[up].kind != topo.LinkPCI {
+func pciBW(gpu *topo.Node) int {
+	for _, up := range gpu.GPU.Device.Links {
+		if up.Type != topo.LinkPCI {
 			continue
 		}
-		for _, down := range s.nodes[s.links[up].to].links {
-			if s.links[down].to == dev {
-				return int(min(s.links[up].bw, s.links[down].bw))
+		for _, down := range up.To.Links {
+			if down.To == gpu.GPU.Device {
+				return int(min(up.BW, down.BW))
 			}
 		}
 	}
 	return -1
 }
 
-// pathRange returns the best and worst type among paths from GPUs; self says that paths[i][i] do not count.
-func pathRange(paths [][]searchPath, self bool) (best, worst topo.PathType) {
+// pathRange returns the best and the worst type of the paths between nodes; those to themselves do not count.
+func (m *system) pathRange(from, to []*topo.Node) (best, worst topo.PathType) {
 	best, worst = topo.PathSYS, topo.PathLOC
-	for i := range paths {
-		for j, p := range paths[i] {
-			if self && i == j {
-				continue
+	for _, a := range from {
+		for _, b := range to {
+			if kind := m.Path(a, b).Type; a != b {
+				best, worst = min(best, kind), max(worst, kind)
 			}
-			best, worst = min(best, p.kind), max(worst, p.kind)
 		}
 	}
 	return best, worst
 }
 
 // splitNVLink says whether there are exactly two NVLink domains of more than one GPU.
-func (s *searchSystem) splitNVLink() bool {
-	domain := make([]int, len(s.gpus))
+func (m *system) splitNVLink() bool {
+	domain := make([]int, len(m.gpus))
 	for g := range domain {
 		domain[g] = g
 	}
-	for g := range s.gpus {
-		for p := g + 1; p < len(s.gpus); p++ {
-			if s.gpuGPU[g][p].kind == topo.PathNVL {
+	for g := range m.gpus {
+		for p := g + 1; p < len(m.gpus); p++ {
+			if m.Path(m.gpus[g], m.gpus[p]).Type == topo.PathNVL {
 				domain[p] = domain[g]
 			}
 		}
 	}
-	size := make([]int, len(s.gpus))
+	size, domains := map[int]int{}, 0
 	for _, d := range domain {
-		size[d]++
-	}
-	domains := 0
-	for _, n := range size {
-		if n > 1 {
+		if size[d]++; size[d] == 2 {
 			domains++
 		}
 	}
 	return domains == 2
 }
 
-// searchGraph is a graph under construction, with room for all channels and the limits that the current attempt works
-// under.
-type searchGraph struct {
-	Graph
-	collNet bool
-	same    bool // all channels must visit the GPUs as the first one does (NCCL's sameChannels)
-}
-
-func newSearchGraph(id int, pattern string, gpus, minChannels, maxChannels int) *searchGraph {
-	g := &searchGraph{Graph: Graph{ID: id, Pattern: pattern, MinChannels: minChannels, MaxChannels: maxChannels}}
+// newGraph returns a graph under construction, with room for all channels.
+func newGraph(id int, pattern string, gpus, minChannels, maxChannels int) *Graph {
+	g := &Graph{ID: id, Pattern: pattern, MinChannels: minChannels, MaxChannels: maxChannels}
 	for range nccl.MaxChannels + 1 {
 		g.Intra, g.Inter = append(g.Intra, make([]int, gpus)), append(g.Inter, make([]topo.ID, 2))
 	}
@@ -297,7 +181,7 @@ func newSearchGraph(id int, pattern string, gpus, minChannels, maxChannels int) 
 }
 
 // copyFrom makes g equal to o without sharing memory, up to the channels that o has.
-func (g *searchGraph) copyFrom(o *searchGraph) {
+func (g *Graph) copyFrom(o *Graph) {
 	intra, inter := g.Intra, g.Inter
 	*g = *o
 	g.Intra, g.Inter = intra, inter
@@ -306,13 +190,13 @@ func (g *searchGraph) copyFrom(o *searchGraph) {
 	}
 }
 
-func (g *searchGraph) copyChannel(to int, o *searchGraph, from int) {
+func (g *Graph) copyChannel(to int, o *Graph, from int) {
 	copy(g.Intra[to], o.Intra[from])
 	copy(g.Inter[to], o.Inter[from])
 }
 
 // beats reports whether a solution is better than the best one so far.
-func (g *searchGraph) beats(best *searchGraph, gpus int) bool {
+func (g *Graph) beats(best *Graph, gpus int) bool {
 	if g.NChannels < g.MinChannels {
 		return false // a tree must have as many channels as the ring has
 	}
@@ -328,7 +212,7 @@ func (g *searchGraph) beats(best *searchGraph, gpus int) bool {
 }
 
 // duplicate uses each channel twice at half the speed where fast links need more than one channel's threads.
-func (g *searchGraph) duplicate(minCC int) {
+func (g *Graph) duplicate(minCC int) {
 	switch {
 	case g.NChannels == 0, g.Pattern == PatternNVLS, g.BWIntra < 25:
 		return
@@ -346,9 +230,9 @@ func (g *searchGraph) duplicate(minCC int) {
 }
 
 // result is the finished graph.
-func (g *searchGraph) result(inter bool) Graph {
-	r := g.Graph
-	r.SameChannels = cnum.Bit(g.same)
+func (g *Graph) result(inter bool) Graph {
+	r := *g
+	r.SameChannels, r.same, r.collNet = cnum.Bit(g.same), false, false
 	r.Intra, r.Inter = r.Intra[:r.NChannels], r.Inter[:r.NChannels]
 	if !inter {
 		r.Inter = nil
@@ -356,58 +240,53 @@ func (g *searchGraph) result(inter bool) Graph {
 	return r
 }
 
-// nearness lists, for each GPU, the others from the widest path to the narrowest (whole GB/s), then by hops, then in
-// enumeration order. GPUs that cannot be reached are left out.
-func (s *searchSystem) nearness() [][]int {
-	all := make([][]int, len(s.gpus))
-	for g := range all {
-		for i := 1; i < len(s.gpus); i++ {
-			if next := (g + i) % len(s.gpus); len(s.gpuGPU[g][next].links) > 0 {
-				all[g] = append(all[g], next)
-			}
+// nearness lists the other GPUs from the widest path to the narrowest (whole GB/s), then by hops, then in enumeration
+// order. GPUs that cannot be reached are left out.
+func (m *system) nearness(g *topo.Node) (all []*topo.Node) {
+	for i := 1; i < len(m.gpus); i++ {
+		if next := m.gpus[(g.Index+i)%len(m.gpus)]; m.Path(g, next).Hops > 0 {
+			all = append(all, next)
 		}
-		slices.SortStableFunc(all[g], func(a, b int) int {
-			p, q := &s.gpuGPU[g][a], &s.gpuGPU[g][b]
-			return cmp.Or(cmp.Compare(int(q.bw), int(p.bw)), cmp.Compare(len(p.links), len(q.links)))
-		})
 	}
+	slices.SortStableFunc(all, func(a, b *topo.Node) int {
+		p, q := m.Path(g, a), m.Path(g, b)
+		return cmp.Or(cmp.Compare(int(q.BW), int(p.BW)), cmp.Compare(p.Hops, q.Hops))
+	})
 	return all
 }
 
 // candidates lists the GPUs to try after g, best first. What is tried first decides what is found, because the
 // search is cut off by its steps.
-func (w *walk) candidates(g, step int, goal goals) []int {
+func (s *search) candidates(g *topo.Node, step int, goal goals) []*topo.Node {
 	switch goal.order {
 	case orderPCI:
-		return []int{step + 1}
+		return s.gpus[step+1 : step+2]
 	case orderReplay:
-		return []int{w.previous(step + 1)}
+		return []*topo.Node{s.previous(step + 1)}
 	}
-	if w.hasNVS() {
-		return w.neighbours(g)
+	if s.hasNVS() {
+		return s.neighbours(g)
 	}
-	flag := uint64(1) << w.graph.NChannels
-	var free []int
-	for _, next := range w.near[g] {
-		if w.gpus[next].used&flag == 0 {
+	var free []*topo.Node
+	for _, next := range s.near[g.Index] {
+		if !s.passes(next) {
 			free = append(free, next)
 		}
 	}
 	if goal.backToNet == -1 || len(free) == 0 {
 		return free
 	}
-	first := &w.gpuGPU[g][free[0]]
+	first := s.Path(g, free[0])
 	alike := true // all are equally near to g
 	for _, next := range free {
-		p := &w.gpuGPU[g][next]
-		alike = alike && int(p.bw) == int(first.bw) && len(p.links) == len(first.links)
+		p := s.Path(g, next)
+		alike = alike && int(p.BW) == int(first.BW) && p.Hops == first.Hops
 	}
 	// The channel has to end near a NIC; whole GB/s, as NCCL compares them.
-	toNet := w.netGPU[w.netIndex(w.graph.Inter[w.graph.NChannels][0])]
-	slices.SortStableFunc(free, func(a, b int) int {
-		p, q := &toNet[a], &toNet[b]
-		return cmp.Or(cmp.Compare(int(q.bw), int(p.bw)), cmp.Compare(w.pciBW(b), w.pciBW(a)),
-			cmp.Compare(len(p.links), len(q.links)))
+	net := s.netOf(s.try.Inter[s.try.NChannels][0])
+	slices.SortStableFunc(free, func(a, b *topo.Node) int {
+		p, q := s.Path(net, a), s.Path(net, b)
+		return cmp.Or(cmp.Compare(int(q.BW), int(p.BW)), cmp.Compare(pciBW(b), pciBW(a)), cmp.Compare(p.Hops, q.Hops))
 	})
 	if goal.backToNet != step+1 && alike {
 		slices.Reverse(free) // leave the GPUs near the NIC for the end
@@ -415,21 +294,21 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 	return free
 }
 
+// passes reports whether the current channel passes a GPU.
+func (s *search) passes(g *topo.Node) bool { return s.used[g.Index]>>s.try.NChannels&1 != 0 }
+
 // neighbours lists the GPUs next to g in enumeration order. With NVSwitches NCCL tries no others, because NVSwitches
 // work best with few peers.
-func (w *walk) neighbours(g int) []int {
-	n := len(w.gpus)
-	after, before := (g+1)%n, (g-1+n)%n
-	prefer := []int{after}
+func (s *search) neighbours(g *topo.Node) []*topo.Node {
+	n := len(s.gpus)
+	after, before := s.gpus[(g.Index+1)%n], s.gpus[(g.Index-1+n)%n]
+	prefer := []*topo.Node{after}
 	switch {
 	case after == before:
-	case w.graph.Pattern == PatternRing:
-		prefer = []int{before, after}
-	case w.graph.Pattern == PatternBalancedTree:
-		prefer = []int{after, before}
+	case s.try.Pattern == PatternRing:
+		prefer = []*topo.Node{before, after}
+	case s.try.Pattern == PatternBalancedTree:
+		prefer = []*topo.Node{after, before}
 	}
-	flag := uint64(1) << w.graph.NChannels
-	return slices.DeleteFunc(prefer, func(p int) bool {
-		return len(w.gpuGPU[g][p].links) == 0 || w.gpus[p].used&flag != 0
-	})
+	return slices.DeleteFunc(prefer, func(p *topo.Node) bool { return s.Path(g, p).Hops == 0 || s.passes(p) })
 }

@@ -102,15 +102,16 @@ func Search(doc *topo.Document, opt TuneOptions, hosts int) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
+	totals := s.Totals()
 	graphs, err := s.graphs(opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return &Found{s.Totals(), *graphs}, nil
+	return &Found{totals, *graphs}, nil
 }
 
-// commSystem is the system as a rank of a communicator sees it.
-func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*searchSystem, error) {
+// commSystem is the system as a rank of a communicator sees it, built anew because the search consumes it.
+func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*system, error) {
 	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*searchSy
 	if err := sys.Init(rank, ranks); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	s, err := newSearchSystem(sys)
+	s, err := newSystem(sys)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
@@ -132,7 +133,7 @@ func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*searchSy
 
 // addDomain adds GPUs of a host that reach each other without the network. Like NCCL's ranks, it keeps the worst of
 // what each domain finds.
-func (c *CommTuning) addDomain(s *searchSystem, opt TuneOptions) error {
+func (c *CommTuning) addDomain(s *system, opt TuneOptions) error {
 	graphs, err := s.graphs(opt)
 	if err != nil {
 		return err

@@ -22,15 +22,9 @@ const (
 	orderReplay // as in the channel before
 )
 
-// walk is one attempt: a depth-first search for channels under the limits of graph. Each function claims the bandwidth
+// A walk is one attempt: a depth-first search for channels under the limits of try. Each function claims the bandwidth
 // of a path, goes on, and gives the bandwidth back when it returns. So when a walk ends, the links are as before, but
 // for rounding. A solution is copied to best, which is that of all attempts, when it is found.
-type walk struct {
-	*searchSystem
-	graph *searchGraph
-	best  *searchGraph
-	steps *int // left; -1 once a perfect solution is found
-}
 
 // goals say how one channel goes on.
 type goals struct {
@@ -38,215 +32,186 @@ type goals struct {
 	order                  int // how it chooses the next GPU
 }
 
-// run looks for channels and returns what is left of the steps, -1 for a perfect solution.
-func (s *searchSystem) run(graph, best *searchGraph, steps int) int {
-	w := walk{searchSystem: s, graph: graph, best: best, steps: &steps}
-	w.nextChannel()
-	return steps
-}
-
-func (w *walk) nextChannel() {
-	last := len(w.gpus) - 1
-	if w.Inter {
+func (s *search) nextChannel() {
+	last := len(s.gpus) - 1
+	if s.Inter {
 		goal := goals{backToNet: 0, backToFirst: -1}
-		if w.graph.Pattern == PatternRing {
+		if s.try.Pattern == PatternRing {
 			goal.backToNet = last
 		}
-		w.fromNets(goal)
+		s.fromNets(goal)
 		return
 	}
 	goal := goals{backToNet: -1, backToFirst: -1}
-	if w.graph.Pattern == PatternRing {
+	if s.try.Pattern == PatternRing {
 		goal.backToFirst = last
 	}
 	switch {
-	case w.graph.Pattern == PatternNVLS:
-		if w.graph.NChannels < len(w.gpus) {
-			w.start(w.graph.NChannels, goal, orderFree)
+	case s.try.Pattern == PatternNVLS:
+		if s.try.NChannels < len(s.gpus) {
+			s.start(s.gpus[s.try.NChannels], goal, orderFree)
 		}
 		return
-	case w.graph.NChannels == 0:
-		w.start(0, goal, orderPCI)
+	case s.try.NChannels == 0:
+		s.start(s.gpus[0], goal, orderPCI)
 	default:
-		w.start(w.previous(0), goal, orderReplay)
+		s.start(s.previous(0), goal, orderReplay)
 	}
-	if !w.graph.same || w.graph.NChannels == 0 {
-		for g := range w.gpus {
-			w.start(g, goal, orderFree)
+	if !s.try.same || s.try.NChannels == 0 {
+		for _, g := range s.gpus {
+			s.start(g, goal, orderFree)
 		}
 	}
 }
 
 // previous is the GPU at a place of the channel before.
-func (w *walk) previous(place int) int {
-	return w.byRank(w.graph.Intra[w.graph.NChannels-1][place])
+func (s *search) previous(place int) *topo.Node {
+	return s.byRank(s.try.Intra[s.try.NChannels-1][place])
 }
 
-func (w *walk) byRank(rank int) int {
-	return slices.IndexFunc(w.gpus, func(g searchGPU) bool { return g.rank == rank })
+func (s *search) byRank(rank int) *topo.Node {
+	return s.gpus[slices.IndexFunc(s.gpus, func(g *topo.Node) bool { return g.GPU.Rank == rank })]
 }
 
 // start begins a channel at GPU g, which a NIC has led to if there are several nodes.
-func (w *walk) start(g int, goal goals, order int) {
+func (s *search) start(g *topo.Node, goal goals, order int) {
 	goal.order = order
-	w.enter(g, 0, goal)
+	s.enter(g, 0, goal)
 }
 
 // enter visits a GPU. Meanwhile the GPU is marked as used, so that the current channel passes it once.
-func (w *walk) enter(g, step int, goal goals) {
-	flag := uint64(1) << w.graph.NChannels
-	w.gpus[g].used ^= flag
-	w.visit(g, step, goal)
-	w.gpus[g].used ^= flag
+func (s *search) enter(g *topo.Node, step int, goal goals) {
+	flag := uint64(1) << s.try.NChannels
+	s.used[g.Index] ^= flag
+	s.visit(g, step, goal)
+	s.used[g.Index] ^= flag
 }
 
-// use takes the bandwidth of a channel from a path. It reports false, and takes nothing, if the path's type is worse
-// than the limit or a link has too little left. share multiplies the bandwidth: it is not 1 where a channel uses a path
-// in part or twice, and a negative share gives back. intra says that the traffic is between GPUs, not to the network.
-// back is the path the other way.
-func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool {
-	g := w.graph
-	bw, worst := g.BWInter, g.TypeInter
-	if intra {
-		bw, worst = g.BWIntra, g.TypeIntra
+// use takes the bandwidth of a channel from the path of two nodes. It reports false, and takes nothing, if the path's
+// type is worse than the limit or a link has too little left. share multiplies the bandwidth: it is not 1 where a
+// channel uses a path in part or twice, and a negative share gives back.
+func (s *search) use(from, to *topo.Node, share float32) bool {
+	g, p := s.try, s.Path(from, to)
+	bw, worst := g.BWIntra, g.TypeIntra
+	if from.Net != nil || to.Net != nil {
+		bw, worst = g.BWInter, g.TypeInter
 	}
-	if p.kind >= topo.PathDIS {
+	if p.Type >= topo.PathDIS {
 		return false
 	}
 	if share == 1 {
-		if p.kind > worst {
+		if p.Type > worst {
 			return false
 		}
-		if (g.Pattern == PatternBalancedTree || g.Pattern == PatternTree) && back.kind > worst {
+		if (g.Pattern == PatternBalancedTree || g.Pattern == PatternTree) && s.Path(to, from).Type > worst {
 			return false
 		}
 	}
 	bw *= share
-	if done := w.take(p, fromGPU, len(p.links), bw); done < len(p.links) {
-		w.take(p, fromGPU, done, -bw)
+	if done := take(from, &p, len(p.Links), bw); done < len(p.Links) {
+		take(from, &p, done, -bw)
 		return false
 	}
-	g.NHops = int(float32(g.NHops) + share*float32(len(p.links)))
+	g.NHops = int(float32(g.NHops) + share*float32(len(p.Links)))
 	return true
 }
 
-func (w *walk) useGPUs(from, to int, share float32) bool {
-	return w.use(&w.gpuGPU[from][to], &w.gpuGPU[to][from], true, true, share)
-}
-
-func (w *walk) useToNet(g, n int, share float32) bool {
-	return w.use(&w.gpuNet[g][n], &w.netGPU[n][g], true, false, share)
-}
-
-func (w *walk) useFromNet(n, g int, share float32) bool {
-	return w.use(&w.netGPU[n][g], &w.gpuNet[g][n], false, false, share)
-}
-
-func (w *walk) useFromSwitch(g int, share float32) bool {
-	return w.use(&w.nvsGPU[g], &w.gpuNVS[g], false, true, share)
-}
-
-func (w *walk) useToSwitch(g int, share float32) bool {
-	return w.use(&w.gpuNVS[g], &w.nvsGPU[g], true, true, share)
-}
-
 // visit continues the current channel, which has reached GPU g as its step-th.
-func (w *walk) visit(g, step int, goal goals) {
-	if *w.steps <= 0 {
+func (s *search) visit(g *topo.Node, step int, goal goals) {
+	if s.steps <= 0 {
 		return
 	}
-	*w.steps--
-	w.graph.Intra[w.graph.NChannels][step] = w.gpus[g].rank
+	s.steps--
+	s.try.Intra[s.try.NChannels][step] = g.GPU.Rank
 	switch {
 	case step == goal.backToNet:
-		w.backToNet(g, step, goal)
-	case w.graph.Pattern == PatternNVLS:
-		w.throughSwitch(g)
-	case w.graph.Pattern == PatternCollNetDirect:
-		w.toAllPeers(g)
-	case step < len(w.gpus)-1:
-		for _, next := range w.candidates(g, step, goal) {
-			if w.useGPUs(g, next, 1) {
-				w.enter(next, step+1, goal)
-				w.useGPUs(g, next, -1)
+		s.backToNet(g, step, goal)
+	case s.try.Pattern == PatternNVLS:
+		s.throughSwitch(g)
+	case s.try.Pattern == PatternCollNetDirect:
+		s.toAllPeers(g)
+	case step < len(s.gpus)-1:
+		for _, next := range s.candidates(g, step, goal) {
+			if s.use(g, next, 1) {
+				s.enter(next, step+1, goal)
+				s.use(g, next, -1)
 			}
 		}
 	case step == goal.backToFirst:
-		first := w.byRank(w.graph.Intra[w.graph.NChannels][0])
-		if w.useGPUs(g, first, 1) {
-			w.complete()
-			w.useGPUs(g, first, -1)
+		first := s.byRank(s.try.Intra[s.try.NChannels][0])
+		if s.use(g, first, 1) {
+			s.complete()
+			s.use(g, first, -1)
 		}
 	default:
-		w.complete()
+		s.complete()
 	}
 }
 
 // complete takes one more step: it counts the channel, keeps the solution if it is better, and goes on to the next
 // channel.
-func (w *walk) complete() {
-	if *w.steps <= 0 {
+func (s *search) complete() {
+	if s.steps <= 0 {
 		return
 	}
-	*w.steps--
-	g := w.graph
+	s.steps--
+	g := s.try
 	g.NChannels++
-	if g.beats(w.best, len(w.gpus)) {
-		w.best.copyFrom(g)
+	if g.beats(s.best, len(s.gpus)) {
+		s.best.copyFrom(g)
 		if g.NChannels == g.MaxChannels {
-			*w.steps = -1
+			s.steps = -1
 		}
 	}
 	if g.NChannels < g.MaxChannels {
-		w.nextChannel()
+		s.nextChannel()
 	}
 	g.NChannels--
 }
 
 // throughSwitch charges GPU g as the head of an NVLS channel: every GPU sends to and receives from the switch, the
 // head twice.
-func (w *walk) throughSwitch(head int) {
-	share := func(g int) float32 {
+func (s *search) throughSwitch(head *topo.Node) {
+	share := func(g *topo.Node) float32 {
 		if g == head {
 			return 2
 		}
 		return 1
 	}
-	w.useAll(w.useFromSwitch, share, func() {
-		w.useAll(w.useToSwitch, share, w.complete)
-	})
+	nvs := s.Nodes[topo.NodeNVS][0]
+	in := func(g *topo.Node, sign float32) bool { return s.use(nvs, g, sign*share(g)) }
+	out := func(g *topo.Node, sign float32) bool { return s.use(g, nvs, sign*share(g)) }
+	s.useAll(in, func() { s.useAll(out, s.complete) })
 }
 
 // toAllPeers charges GPU g as a head of CollNetDirect: it exchanges an equal share with each other GPU.
-func (w *walk) toAllPeers(head int) {
-	share := func(int) float32 { return 1 / float32(len(w.gpus)-1) }
-	out := func(g int, share float32) bool { return w.useGPUs(head, g, share) }
-	in := func(g int, share float32) bool { return w.useGPUs(g, head, share) }
-	w.useAll(out, share, func() {
-		w.useAll(in, share, func() {
-			channel := w.graph.Intra[w.graph.NChannels]
-			place := 1
-			for g := range w.gpus {
+func (s *search) toAllPeers(head *topo.Node) {
+	share := 1 / float32(len(s.gpus)-1)
+	out := func(g *topo.Node, sign float32) bool { return s.use(head, g, sign*share) }
+	in := func(g *topo.Node, sign float32) bool { return s.use(g, head, sign*share) }
+	s.useAll(out, func() {
+		s.useAll(in, func() {
+			channel := s.try.Intra[s.try.NChannels][:1]
+			for _, g := range s.gpus {
 				if g != head {
-					channel[place] = w.gpus[g].rank
-					place++
+					channel = append(channel, g.GPU.Rank)
 				}
 			}
-			w.complete()
+			s.complete()
 		})
 	})
 }
 
 // useAll takes a share of a path for each GPU. If all have it, it goes on, and then gives the shares back.
-func (w *walk) useAll(use func(g int, share float32) bool, share func(g int) float32, goOn func()) {
+func (s *search) useAll(use func(g *topo.Node, sign float32) bool, goOn func()) {
 	used := 0
-	for used < len(w.gpus) && use(used, share(used)) {
+	for used < len(s.gpus) && use(s.gpus[used], 1) {
 		used++
 	}
-	if used == len(w.gpus) {
+	if used == len(s.gpus) {
 		goOn()
 	}
 	for used--; used >= 0; used-- {
-		use(used, -share(used))
+		use(s.gpus[used], -1)
 	}
 }
