@@ -2,6 +2,7 @@ package profile
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -21,8 +22,81 @@ const explained = `# calls: of one rank, on average; time_us: of one call, the m
 # An empty field is not known. bytes count as for tuners: over all ranks of an allgather or reducescatter.
 `
 
-var columnNames = []string{"collective", "nodes", "ranks", "bytes", "calls", "calls_per_step", "time_us", "algorithm",
-	"protocol", "channels", "decided_by"}
+// column is a field of an entry. Where it is empty, it is not known.
+type column struct {
+	name string
+	text func(e *Entry) string
+	read func(e *Entry, text string) error
+}
+
+var columns = []column{
+	named("collective", nccl.Colls, func(e *Entry) *nccl.Coll { return &e.Coll }),
+	number("nodes", "%d", mostRanks, strconv.Atoi, func(e *Entry) *int { return &e.Nodes }),
+	number("ranks", "%d", mostRanks, strconv.Atoi, func(e *Entry) *int { return &e.Ranks }),
+	number("bytes", "%d", mostBytes, nccl.ParseBytes, func(e *Entry) *uint64 { return &e.Bytes }),
+	number("calls", "%.6g", mostNumber, parseFloat, func(e *Entry) *float64 { return &e.Calls }),
+	number("calls_per_step", "%.6g", mostNumber, parseFloat, func(e *Entry) *float64 { return &e.StepCalls }),
+	number("time_us", "%.6g", mostNumber, parseFloat, func(e *Entry) *float64 { return &e.Micros }),
+	named("algorithm", nccl.Algos, func(e *Entry) *nccl.Algo { return &e.Algo }),
+	named("protocol", nccl.Protos, func(e *Entry) *nccl.Proto { return &e.Proto }),
+	number("channels", "%d", nccl.MaxChannels, strconv.Atoi, func(e *Entry) *int { return &e.Channels }),
+	{"decided_by", func(e *Entry) string { return e.DecidedBy },
+		func(e *Entry, text string) error { e.DecidedBy = text; return nil }},
+}
+
+var columnNames = func() (names []string) {
+	for _, c := range columns {
+		names = append(names, c.name)
+	}
+	return names
+}()
+
+const (
+	mostRanks  = 1 << 24
+	mostBytes  = 1 << 50
+	mostNumber = 1e15 // of calls, and of microseconds
+)
+
+func named[T interface {
+	~int8
+	String() string
+}](name string, known nccl.Names[T], of func(*Entry) *T) column {
+	text := func(e *Entry) string {
+		if *of(e) < 0 {
+			return ""
+		}
+		return T.String(*of(e))
+	}
+	return column{name, text, func(e *Entry, text string) (err error) {
+		*of(e), err = known.Parse(text)
+		return err
+	}}
+}
+
+// number is a column of numbers above 0.
+func number[T int | uint64 | float64](
+	name, format string, most T, parse func(string) (T, error), of func(*Entry) *T,
+) column {
+	text := func(e *Entry) string {
+		if *of(e) == 0 {
+			return ""
+		}
+		return fmt.Sprintf(format, *of(e))
+	}
+	return column{name, text, func(e *Entry, text string) error {
+		n, err := parse(text)
+		switch {
+		case err != nil && !errors.As(err, new(*strconv.NumError)):
+			return err
+		case err != nil || !(n > 0 && n <= most):
+			return fmt.Errorf("%s (allowed: above 0, up to %v, or nothing: not known)", wording.Quote(text), most)
+		}
+		*of(e) = n
+		return nil
+	}}
+}
+
+func parseFloat(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
 
 // Write writes a profile as Read reads it. Its notes are comments.
 func (p *Profile) Write(w io.Writer) error {
@@ -31,45 +105,20 @@ func (p *Profile) Write(w io.Writer) error {
 	for _, note := range p.Notes {
 		fmt.Fprintf(&out, "# %s\n", note)
 	}
-	table := csv.NewWriter(&out)
 	rows := [][]string{columnNames}
-	for _, e := range p.Entries {
-		row := []string{e.Coll.String(), number(float64(e.Nodes)), number(float64(e.Ranks)), "", number(e.Calls),
-			number(e.StepCalls), number(e.Micros), "", "", "", e.DecidedBy}
-		if e.Bytes > 0 {
-			row[3] = strconv.FormatUint(e.Bytes, 10)
-		}
-		if e.Algo >= 0 {
-			row[7] = e.Algo.String()
-		}
-		if e.Proto >= 0 {
-			row[8] = e.Proto.String()
-		}
-		if e.Channels > 0 {
-			row[9] = strconv.Itoa(e.Channels)
+	for i := range p.Entries {
+		var row []string
+		for _, c := range columns {
+			row = append(row, c.text(&p.Entries[i]))
 		}
 		rows = append(rows, row)
 	}
-	if err := table.WriteAll(rows); err != nil {
+	if err := csv.NewWriter(&out).WriteAll(rows); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
-
-// number writes no more digits than a count or a time has; 0 is not known.
-func number(v float64) string {
-	if v == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
-}
-
-const (
-	mostRanks  = 1 << 24
-	mostBytes  = 1 << 50
-	mostNumber = 1e15 // of calls, and of microseconds
-)
 
 // Read reads a profile; name is the file's, for errors. All errors are told, up to 20.
 func Read(name string, text []byte) (*Profile, error) {
@@ -86,89 +135,34 @@ func Read(name string, text []byte) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := reader{t}
 	p := &Profile{}
 	lines := map[CallKind]int{}
-	for r.Next() {
-		before := r.Failures()
-		e := r.entry()
-		if r.Failures() > before {
+	for t.Next() {
+		before := t.Failures()
+		e := Entry{CallKind: CallKind{Cell: nccl.NoCell}}
+		for _, c := range columns {
+			if text := t.Field(c.name); text != "" || c.name == "collective" {
+				if err := c.read(&e, text); err != nil {
+					t.Fail(c.name, "%v", err)
+				}
+			}
+		}
+		if least := max(2, e.Nodes); e.Nodes+e.Ranks > 0 && e.Ranks < least {
+			t.Fail("ranks", "%s (allowed: %d to %d)", wording.Quote(t.Field("ranks")), least, mostRanks)
+		}
+		if t.Failures() > before {
 			continue
 		}
 		if other, twice := lines[e.CallKind]; twice {
-			r.Fail("collective",
+			t.Fail("collective",
 				"the same collective, communicator, size, algorithm and protocol as in line %d (allowed: once)", other)
 		}
-		lines[e.CallKind] = r.Line()
+		lines[e.CallKind] = t.Line()
 		p.Entries = append(p.Entries, e)
 	}
-	if err := r.Err(); err != nil {
+	if err := t.Err(); err != nil {
 		return nil, err
 	}
 	p.sort()
 	return p, nil
-}
-
-// reader reads the rows of one profile.
-type reader struct{ *csvtable.Table }
-
-func (r *reader) entry() Entry {
-	e := Entry{CallKind: CallKind{Cell: nccl.NoCell}}
-	var err error
-	if e.Coll, err = nccl.Colls.Parse(r.Field("collective")); err != nil {
-		r.Fail("collective", "%v", err)
-	}
-	if r.Field("nodes") != "" {
-		e.Nodes = r.count("nodes", 1, mostRanks)
-	}
-	if r.Field("ranks") != "" || e.Nodes > 0 {
-		e.Ranks = r.count("ranks", max(2, e.Nodes), mostRanks)
-	}
-	if text := r.Field("bytes"); text != "" {
-		if e.Bytes, err = nccl.ParseBytes(text); err != nil {
-			r.Fail("bytes", "%v", err)
-		} else if e.Bytes < 1 || e.Bytes > mostBytes {
-			r.Fail("bytes", "%s (allowed: 1 to 1024T, or nothing: not known)", wording.Quote(text))
-		}
-	}
-	e.Calls, e.StepCalls, e.Micros = r.positive("calls"), r.positive("calls_per_step"), r.positive("time_us")
-	if text := r.Field("algorithm"); text != "" {
-		if e.Algo, err = nccl.Algos.Parse(text); err != nil {
-			r.Fail("algorithm", "%v", err)
-		}
-	}
-	if text := r.Field("protocol"); text != "" {
-		if e.Proto, err = nccl.Protos.Parse(text); err != nil {
-			r.Fail("protocol", "%v", err)
-		}
-	}
-	if r.Field("channels") != "" {
-		e.Channels = r.count("channels", 1, nccl.MaxChannels)
-	}
-	e.DecidedBy = r.Field("decided_by")
-	return e
-}
-
-// count reads a whole number. It returns 1 for one that is refused.
-func (r *reader) count(column string, least, most int) int {
-	n, err := strconv.Atoi(r.Field(column))
-	if err != nil || n < least || n > most {
-		r.Fail(column, "%s (allowed: %d to %d)", wording.Quote(r.Field(column)), least, most)
-		return 1
-	}
-	return n
-}
-
-func (r *reader) positive(column string) float64 {
-	text := r.Field(column)
-	if text == "" {
-		return 0
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v > 0 && v <= mostNumber) {
-		r.Fail(column, "%s (allowed: a number above 0 and up to %.0e, or nothing: not known)",
-			wording.Quote(text), mostNumber)
-		return 0
-	}
-	return v
 }

@@ -18,8 +18,8 @@ type Job struct {
 	series  map[seriesKey]*series
 
 	log     jobLog
-	decided map[Shape]record.Decision
-	unnamed int // decisions of communicators whose shape the log does not tell
+	decided map[CallKind]record.Decision // no cells
+	unnamed int                          // decisions of communicators whose shape the log does not tell
 	others  map[string]int
 	cut     []string
 
@@ -58,8 +58,8 @@ type callKey struct {
 }
 
 type call struct {
-	recorded, timed int32 // ranks, and those of them whose kernel's time is known
-	least           float32
+	timed int32 // ranks whose kernel's time is known
+	least float32
 }
 
 // seriesKey is what sequence numbers count: the calls of one collective by one rank.
@@ -91,7 +91,7 @@ type process struct {
 func NewJob() *Job {
 	return &Job{
 		records: newRecords(), calls: map[callKey]*call{}, series: map[seriesKey]*series{},
-		decided: map[Shape]record.Decision{}, others: map[string]int{},
+		decided: map[CallKind]record.Decision{}, others: map[string]int{},
 		log: jobLog{records: newRecords(), members: map[member]*joined{}, processes: map[process]*memberships{},
 			last: map[processCall]nccl.Comm{}, Overrides: Overrides{offered: map[nccl.Coll]map[nccl.Cell]bool{}}},
 	}
@@ -112,26 +112,25 @@ func (r *records) recorded() (n int) {
 
 // groups counts the groups of processes that communicators join. Nearly every job has a communicator of all
 // ranks, and so one group.
-func (r *records) groups() int {
-	joined, roots := map[any]any{}, map[any]bool{} // of processes and communicators
-	root := func(x any) any {
-		for next, ok := joined[x]; ok; next, ok = joined[x] {
-			if after, ok := joined[next]; ok {
-				joined[x] = after // the way is half as long for the next one
+func (r *records) groups() (n int) {
+	beside, seen := map[any][]any{}, map[any]bool{} // of processes and communicators
+	for at := range r.ranks {
+		beside[at.comm] = append(beside[at.comm], at.process)
+		beside[at.process] = append(beside[at.process], at.comm)
+	}
+	var group []any
+	for x := range beside {
+		if seen[x] {
+			continue
+		}
+		for n, group = n+1, append(group, x); len(group) > 0; {
+			x, group = group[len(group)-1], group[:len(group)-1]
+			if !seen[x] {
+				seen[x], group = true, append(group, beside[x]...)
 			}
-			x = next
-		}
-		return x
-	}
-	for at := range r.ranks {
-		if a, b := root(at.comm), root(at.process); a != b {
-			joined[a] = b
 		}
 	}
-	for at := range r.ranks {
-		roots[root(at.process)] = true
-	}
-	return len(roots)
+	return n
 }
 
 // Profile is what is known by now. steps is how many steps were recorded; 0: not known.
@@ -149,7 +148,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		}
 		p.Entries = append(p.Entries, e)
 	}
-	times, missing, untimed := j.times()
+	times, untimed := j.times()
 	for i, f := range from.found {
 		e := Entry{CallKind: f.CallKind, Channels: f.channels, DecidedBy: f.by}
 		if all := times[int32(i)]; len(all) > 0 {
@@ -183,13 +182,9 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		p.note("these are %d groups of processes that have no communicator in common: are they of one job? (needed: "+
 			"the files of one)", n)
 	}
-	if missing > 0 {
-		p.note("%d of %d calls have no time: not all ranks of the communicator recorded them (needed: the files of "+
-			"all ranks)", missing, len(j.calls))
-	}
 	if untimed > 0 {
-		p.note("%d of %d calls have no time: not all ranks recorded the GPU's time of the kernel", untimed,
-			len(j.calls))
+		p.note("%d of %d calls have no time: not all ranks of the communicator recorded them, with the GPU's time of the "+
+			"kernel (needed: the files of all ranks)", untimed, len(j.calls))
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.others)) {
 		p.note("%d records of %s are left out: NCCL asks no tuner about it", j.others[name], name)
@@ -245,31 +240,27 @@ func (j *Job) time(key callKey, micros float32) {
 		c = &call{}
 		j.calls[key] = c
 	}
-	c.recorded++
-	if micros <= 0 {
-		return
-	}
-	if c.timed++; c.timed == 1 || micros < c.least {
+	if micros > 0 && (c.timed == 0 || micros < c.least) {
 		c.least = micros
+	}
+	if micros > 0 {
+		c.timed++
 	}
 }
 
 // times are the least that a rank took for each call of an entry. The kernel of a rank that comes early waits for the
-// others inside, so only the least over all ranks is the collective's own time. missing counts calls that not all
-// ranks recorded. untimed counts calls that all ranks recorded and not all timed.
-func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
+// others inside, so only the least over all ranks is the collective's own time. untimed counts calls that not all ranks
+// recorded, or not all with a time.
+func (j *Job) times() (times map[int32][]float64, untimed int) {
 	times = map[int32][]float64{}
 	for key, c := range j.calls {
-		switch int32(j.found[key.entry].Ranks) {
-		case c.timed:
+		if c.timed == int32(j.found[key.entry].Ranks) {
 			times[key.entry] = append(times[key.entry], float64(c.least))
-		case c.recorded:
+		} else {
 			untimed++
-		default:
-			missing++
 		}
 	}
-	return times, missing, untimed
+	return times, untimed
 }
 
 // missed counts the calls between the first and the last recorded ones of a rank that were not recorded.

@@ -80,7 +80,7 @@ const mostLine = 1 << 20
 func (j *Job) Log(name string, in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<16), mostLine)
-	d := &decisions{map[string]map[nccl.Comm]bool{}, map[string][]record.Decision{}}
+	d := &decisions{map[string]nccl.Comm{}, map[string][]record.Decision{}}
 	found := false
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Bytes()

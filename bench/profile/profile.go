@@ -161,13 +161,13 @@ func (g *SizeBin) Sizes() (least, most uint64) {
 // SizeBins are the entries of known size, put together, the heaviest bin first.
 func (p *Profile) SizeBins() []SizeBin {
 	w := p.Scale()
-	at := map[Shape]int{}
+	at := map[CallKind]int{}
 	var all []SizeBin
 	for _, e := range p.Entries {
 		if e.Bytes == 0 {
 			continue
 		}
-		k := Shape{nccl.Call{Coll: e.Coll, Bytes: 1 << (bits.Len64(e.Bytes) - 1)}, e.Comm}
+		k := CallKind{nccl.Call{Coll: e.Coll, Bytes: 1 << (bits.Len64(e.Bytes) - 1)}, e.Comm, nccl.NoCell}
 		i, ok := at[k]
 		if !ok {
 			i = len(all)

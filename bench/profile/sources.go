@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -201,51 +200,43 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 	return nil
 }
 
-// Shape is what calls have in common, whatever runs them.
-type Shape struct {
-	nccl.Call
-	nccl.Comm
-}
-
 // unnamedComm stands for the identity of communicators where the ABI has none.
 const unnamedComm = "0x0"
 
 // decisions are those of a log, by communicator.
 type decisions struct {
-	shapes map[string]map[nccl.Comm]bool // of the communicators of a name; "": of all
+	comms  map[string]nccl.Comm // of a name, "": of any; the zero value: they differ, and nobody knows which one decides
 	byComm map[string][]record.Decision
 }
 
 func (d *decisions) take(e record.Event) {
 	switch e := e.(type) {
 	case *record.Start:
-		s := e.Comm
-		if s.Nodes < 1 || s.Ranks < s.Nodes || s.Ranks > mostRanks {
+		if e.Comm.Nodes < 1 || e.Comm.Ranks < e.Comm.Nodes || e.Comm.Ranks > mostRanks {
 			return
 		}
 		for _, id := range []string{cmp.Or(e.ID, unnamedComm), ""} {
-			if d.shapes[id] == nil {
-				d.shapes[id] = map[nccl.Comm]bool{}
+			if known, ok := d.comms[id]; ok && known != e.Comm {
+				e.Comm = nccl.Comm{}
 			}
-			d.shapes[id][s] = true
+			d.comms[id] = e.Comm
 		}
 	case *record.Decision:
 		d.byComm[e.ID] = append(d.byComm[e.ID], *e)
 	}
 }
 
-// decisions takes those of a log. One whose communicator has no name, or is not named, may belong to any such
-// communicator. It is used if all of these have the same shape.
+// decisions takes those of a log. The last one for a call is active, and one for a single call is preferred to one for
+// a group of calls.
 func (j *Job) decisions(of *decisions) {
-	for _, comm := range slices.Sorted(maps.Keys(of.byComm)) {
-		if len(of.shapes[comm]) != 1 {
-			j.unnamed += len(of.byComm[comm])
+	for id, all := range of.byComm {
+		comm := of.comms[id]
+		if comm.Nodes == 0 {
+			j.unnamed += len(all)
 			continue
 		}
-		shape := slices.Collect(maps.Keys(of.shapes[comm]))[0]
-		for _, d := range of.byComm[comm] {
-			key := Shape{d.Call, shape}
-			// The last choice is in force. The choice for a single call is preferred to one for a group of calls.
+		for _, d := range all {
+			key := CallKind{d.Call, comm, nccl.NoCell}
 			if known, ok := j.decided[key]; !ok || d.PipeOps <= known.PipeOps {
 				j.decided[key] = d
 			}
@@ -256,13 +247,13 @@ func (j *Job) decisions(of *decisions) {
 // addDecisions adds to the entries who decided, unless the inspector recorded another configuration. It adds entries
 // for shapes that no inspector recorded.
 func (j *Job) addDecisions(p *Profile) {
-	known, entries := map[Shape]bool{}, map[CallKind]bool{}
+	known, entries := map[CallKind]bool{}, map[CallKind]bool{}
 	for _, e := range p.Entries {
 		entries[e.CallKind] = true
 	}
 	for i := range p.Entries {
 		e := &p.Entries[i]
-		key := Shape{e.Call, e.Comm}
+		key := CallKind{e.Call, e.Comm, nccl.NoCell}
 		d, ok := j.decided[key]
 		if !ok {
 			continue

@@ -83,14 +83,17 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	v := newProfileView(p)
+	v := &profiled{Profile: p, Scale: p.Scale(), Total: p.Total(), Notes: append([]string{}, p.Notes...),
+		Calls: []profiledCalls{}, by: f.by}
+	outcomes := map[profile.CallKind]ask.Outcome{}
 	if f.by != (ask.Decider{}) {
-		if err := f.decide(cmd.ErrOrStderr(), v); err != nil {
+		if outcomes, err = f.decide(cmd.ErrOrStderr(), p); err != nil {
 			return err
 		}
 	}
+	v.complete(outcomes)
 	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
-	return cli.Print(cmd.OutOrStdout(), f.asJSON, v.json(), v.write)
+	return cli.Print(cmd.OutOrStdout(), f.asJSON, v, v.write)
 }
 
 // readProfiled reads a profile, or makes one of a job's files.
@@ -128,70 +131,119 @@ func readProfile(in *cli.Inputs, file string) (*profile.Profile, error) {
 }
 
 // decide asks the policy and the model about every call whose size is known.
-func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
-	if _, release, ok := nccl.MeasuredWith(strings.TrimPrefix(v.NCCL, "RCCL ")); ok && f.from.NCCL == "" &&
+func (f *profileFlags) decide(notes io.Writer, p *profile.Profile) (map[profile.CallKind]ask.Outcome, error) {
+	if _, release, ok := nccl.MeasuredWith(strings.TrimPrefix(p.NCCL, "RCCL ")); ok && f.from.NCCL == "" &&
 		release >= nccl.Oldest {
 		f.from.NCCL = release.String()
 		cli.Notes(notes, fmt.Sprintf("for NCCL %s, which the log names (--nccl names another release)", release))
 	}
 	a, err := ask.NewAsker(f.from, f.by)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v.by = f.by
+	outcomes := map[profile.CallKind]ask.Outcome{}
 	var shown []policy.Comm
-	for _, g := range v.bins {
-		for _, e := range g.Entries {
-			if g.Nodes == 0 || e.DecidedBy == profile.ByNoTuner {
-				continue
-			}
-			c := a.Comm(g.Comm)
-			if !slices.Contains(shown, c) {
-				shown = append(shown, c)
-			}
-			answers, err := a.Ask(f.by, ask.Question{Call: e.Call, Comm: c, PipeOps: 1}, e.Bytes)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c, err)
-			}
-			v.outcomes[e.CallKind] = answers[0]
+	for _, e := range p.Entries {
+		if e.Bytes == 0 || e.Nodes == 0 || e.DecidedBy == profile.ByNoTuner {
+			continue
 		}
+		c := a.Comm(e.Comm)
+		if !slices.Contains(shown, c) {
+			shown = append(shown, c)
+		}
+		answers, err := a.Ask(f.by, ask.Question{Call: e.Call, Comm: c, PipeOps: 1}, e.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c, err)
+		}
+		outcomes[e.CallKind] = answers[0]
 	}
 	cli.Notes(notes, a.About(f.by, shown, false)...)
 	a.Note(notes, shown)
-	return nil
+	return outcomes, nil
 }
 
-// profileView is a profile as it is printed.
-type profileView struct {
-	*profile.Profile
-	scale    profile.Scale
-	total    float64
-	bins     []profile.SizeBin
-	by       ask.Decider // the policy and the model to ask; empty: none
-	outcomes map[profile.CallKind]ask.Outcome
+// profiled is a profile with what was asked about it, as --json prints it. What is not known is left out.
+type profiled struct {
+	*profile.Profile `json:"-"`
+	Headline         string `json:"headline"`
+	profile.Scale
+	Total   float64         `json:"total"` // microseconds or bytes
+	Decided *float64        `json:"decided_share,omitempty"`
+	Saved   *float64        `json:"expected_saving,omitempty"` // share of the time
+	Notes   []string        `json:"notes"`
+	Calls   []profiledCalls `json:"calls"`
+
+	by      ask.Decider // the policy and the model that were asked; empty: none
+	unknown float64     // share of what is decided without the model knowing what that saves
 }
 
-func newProfileView(p *profile.Profile) *profileView {
-	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), bins: p.SizeBins(),
-		outcomes: map[profile.CallKind]ask.Outcome{}}
+// profiledCalls are calls that are alike, with their share and bandwidth.
+type profiledCalls struct {
+	profile.Entry
+	Bytes     uint64      `json:"bytes,omitempty"`
+	Algo      *nccl.Algo  `json:"algorithm,omitempty"`
+	Proto     *nccl.Proto `json:"protocol,omitempty"`
+	Share     float64     `json:"share,omitempty"`
+	StepBytes float64     `json:"bytes_per_step,omitempty"`
+	BusBW     float64     `json:"busbw_gbps,omitempty"`
+	// Outcome is what the policy and the model decide, as in tunefit show --json, and WhyAnother why that did not run.
+	Outcome    *ask.Outcome `json:"outcome,omitempty"`
+	WhyAnother string       `json:"why_another,omitempty"`
 }
 
-// of says what the shares are shares of.
-func (v *profileView) of() string {
-	return [...]string{"calls", "bytes of the communication", "communication time"}[v.scale.Weight]
+// complete fills in what follows from the profile and the answers.
+func (v *profiled) complete(outcomes map[profile.CallKind]ask.Outcome) {
+	v.Headline = v.headline()
+	var decided, saved float64
+	for _, e := range v.Entries {
+		c := profiledCalls{Entry: e, Bytes: e.Bytes, StepBytes: e.StepCalls * float64(e.Bytes)}
+		if e.Micros > 0 {
+			c.BusBW = float64(e.Bytes) / e.Micros / 1e3 * e.Coll.BusFactor(float64(e.Ranks))
+		}
+		if v.Total > 0 {
+			c.Share = v.Scale.Of(e) / v.Total
+		}
+		if e.Algo >= 0 {
+			c.Algo = &e.Algo
+		}
+		if e.Proto >= 0 {
+			c.Proto = &e.Proto
+		}
+		if o, ok := outcomes[e.CallKind]; ok {
+			c.Outcome = &o
+			if o.Policy != (nccl.Config{Cell: o.NCCL.Cell}) || o.Chunk != 0 { // it is not left to NCCL
+				decided += c.Share
+				if x := o.Expected; v.Weight == profile.ByTime && x != nil && x.Gain < 1 && e.Channels == 0 &&
+					(e.Cell == nccl.NoCell || e.Cell == o.NCCL.Cell) {
+					saved += c.Share * x.Gain
+				} else {
+					v.unknown += c.Share
+				}
+			}
+		}
+		if v.by != (ask.Decider{}) {
+			c.WhyAnother = v.whyAnother(e, c.Outcome)
+		}
+		v.Calls = append(v.Calls, c)
+	}
+	if v.by != (ask.Decider{}) && v.Total > 0 {
+		if v.Decided = &decided; v.unknown < decided {
+			v.Saved = &saved
+		}
+	}
 }
 
 // per says whether counts are per step or of the whole recording.
-func (v *profileView) per() string {
-	if v.scale.PerStep {
+func (v *profiled) per() string {
+	if v.PerStep {
 		return " a step"
 	}
 	return ""
 }
 
 // amount writes a weight.
-func (v *profileView) amount(weight float64) string {
-	if v.scale.Weight == profile.ByBytes {
+func (v *profiled) amount(weight float64) string {
+	if v.Weight == profile.ByBytes {
 		return about(weight)
 	}
 	return profile.Duration(weight)
@@ -207,105 +259,64 @@ func about(bytes float64) string {
 	return fmt.Sprintf("%.3g %s", bytes, units[i])
 }
 
-func (v *profileView) headline() string {
-	if len(v.bins) == 0 {
+// headline names what is heaviest.
+func (v *profiled) headline() string {
+	bins := v.SizeBins()
+	if len(bins) == 0 {
 		return "no size of a call is known"
 	}
-	g := v.bins[0]
+	g := bins[0]
 	what := fmt.Sprintf("%s of %s on %s", g.Coll, cli.SizeRange(g.Sizes()), commText(g.Comm))
-	if v.total == 0 {
+	if v.Total == 0 {
 		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known",
 			wording.Plural(len(v.Entries), "kind"), what)
 	}
-	return fmt.Sprintf("%.0f %% of the %s is %s (%s of %s%s)", 100*g.Weight/v.total, v.of(), what, v.amount(g.Weight),
-		v.amount(v.total), v.per())
+	of := [...]string{profile.ByBytes: "bytes of the communication", profile.ByTime: "communication time"}[v.Weight]
+	return fmt.Sprintf("%.0f %% of the %s is %s (%s of %s%s)", 100*g.Weight/v.Total, of, what, v.amount(g.Weight),
+		v.amount(v.Total), v.per())
 }
 
-func (v *profileView) write(w io.Writer) {
-	fmt.Fprintln(w, v.headline())
-	if line := v.expectation(); line != "" {
-		fmt.Fprintln(w, line)
+func (v *profiled) write(w io.Writer) {
+	fmt.Fprintln(w, v.Headline)
+	if v.Decided != nil {
+		fmt.Fprintln(w, v.expectation())
 	}
-	for _, line := range v.pastTuner() {
-		fmt.Fprintln(w, line)
-	}
-	if len(v.bins) > 0 {
-		inDetail := v.bins[:1]
-		if v.by != (ask.Decider{}) || v.scale.Weight != profile.ByTime { // decisions, or what ran, of all of them
-			inDetail = v.bins
-		}
-		for _, g := range inDetail {
-			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, commText(g.Comm), cli.SizeRange(g.Sizes()))
-			v.table(w, g.Entries)
-		}
-		if len(v.bins) > 1 {
-			fmt.Fprintln(w, "\nall, the heaviest first:")
-			tw := cli.NewTable(w)
-			tw.Row("share", "collective", "comm", "sizes", "calls"+v.per(), "bytes"+v.per(), "time"+v.per(), "")
-			for _, g := range v.bins {
-				var calls, bytes, micros float64
-				for _, e := range g.Entries {
-					n := v.scale.Count(e)
-					calls, bytes, micros = calls+n, bytes+n*float64(e.Bytes), micros+n*e.Micros
-				}
-				tw.Row(v.share(g.Weight), g.Coll, commText(g.Comm), cli.SizeRange(g.Sizes()), known(calls, "%.4g"),
-					orDash(bytes, about), orDash(micros, profile.Duration), "")
-			}
-			tw.Flush()
-		}
-	}
-	var unknown []string
-	for _, e := range v.Entries {
-		if e.Bytes == 0 {
-			unknown = append(unknown, fmt.Sprintf("%s %s", e.Coll, e.Comm))
-		}
-	}
-	if len(unknown) > 0 {
-		fmt.Fprintf(w, "\nnot counted, as the size of the calls is not known: %s\n", strings.Join(unknown, ", "))
-	}
-}
-
-// pastTuner says of which collectives calls ran as what no tuner chooses.
-func (v *profileView) pastTuner() (lines []string) {
-	var past, all [nccl.NumColls]float64
-	for _, e := range v.Entries {
-		n := v.scale.Count(e)
-		if all[e.Coll] += n; e.DecidedBy == profile.ByNoTuner {
-			past[e.Coll] += n
-		}
-	}
-	for coll, n := range past {
-		if n > 0 {
-			lines = append(lines, fmt.Sprintf("%.6g of %.6g %ss%s ran as symmetric kernels or others that no tuner "+
-				"chooses: at most a row with ll has a say there", n, all[coll], nccl.Coll(coll), v.per()))
-		}
-	}
-	return lines
-}
-
-// table prints calls of a bin, one size a line.
-func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	tw := cli.NewTable(w)
-	heading := []any{"size", "calls" + v.per(), "time", "busbw GB/s", "runs", "decided by"}
+	tw.Row()
+	heading := []any{"share", "collective", "comm", "size", "calls" + v.per(), "time", "busbw GB/s", "runs", "decided by"}
 	if v.by != (ask.Decider{}) {
 		heading = append(heading, "would run", "says", "expected", "gain", "why another ran")
 	}
-	tw.Row(append(heading, "")...)
-	for _, e := range entries {
-		cells := []any{nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration),
-			known(busBW(e), "%.4g"), nccl.Config{Cell: e.Cell, Channels: e.Channels}, cmp.Or(e.DecidedBy, "-")}
-		if o, ok := v.outcomes[e.CallKind]; ok {
-			expected, gain := "-", "-"
-			if o.Expected != nil {
-				expected, gain = profile.Duration(o.Expected.Micros), cli.Percent(o.Expected.Gain)
-			}
-			cells = append(cells, o.Choice(), o.DecidedBy(), expected, gain, cmp.Or(v.whyAnother(e), "-"))
-		} else if v.by != (ask.Decider{}) {
-			cells = append(cells, "-", "-", "-", "-", cmp.Or(v.whyAnother(e), "-"))
+	tw.Row(heading...)
+	for _, c := range v.Calls {
+		size := "not known"
+		if c.Bytes > 0 {
+			size = nccl.FormatBytes(c.Bytes)
 		}
-		tw.Row(append(cells, "")...)
+		cells := []any{orDash(c.Share, cli.Percent), c.Coll, commText(c.Comm), size, orDash(v.Scale.Count(c.Entry), short),
+			orDash(c.Micros, profile.Duration), orDash(c.BusBW, short), nccl.Config{Cell: c.Cell, Channels: c.Channels},
+			cmp.Or(c.DecidedBy, "-")}
+		if v.by != (ask.Decider{}) {
+			would, says, expected, gain := "-", "-", "-", "-"
+			if o := c.Outcome; o != nil {
+				if would, says = o.Choice(), o.DecidedBy(); o.Expected != nil {
+					expected, gain = profile.Duration(o.Expected.Micros), cli.Percent(o.Expected.Gain)
+				}
+			}
+			cells = append(cells, would, says, expected, gain, cmp.Or(c.WhyAnother, "-"))
+		}
+		tw.Row(cells...)
 	}
 	tw.Flush()
+}
+
+func short(n float64) string { return fmt.Sprintf("%.4g", n) }
+
+func orDash(n float64, write func(float64) string) string {
+	if n == 0 {
+		return "-"
+	}
+	return write(n)
 }
 
 // commText is a communicator of which a log may not tell all.
@@ -321,18 +332,20 @@ func commText(c nccl.Comm) string {
 
 // whyAnother says why something else ran than the policy and the model say, as far as that is known. It is empty where
 // the same ran.
-func (v *profileView) whyAnother(e profile.Entry) string {
-	o, asked := v.outcomes[e.CallKind]
-	decided := o.Row > 0 || o.ByModel
-	cell := o.Policy.Cell
+func (v *profiled) whyAnother(e profile.Entry, o *ask.Outcome) string {
 	switch {
 	case e.DecidedBy == profile.ByNoTuner:
 		return "a symmetric kernel or the like: no tuner chooses it"
-	case !asked:
+	case e.Bytes == 0:
+		return "the size of the calls is not known"
+	case o == nil:
 		return "the nodes of the communicator are not known"
-	case !decided:
+	case o.Row == 0 && !o.ByModel:
 		_, why, _ := strings.Cut(o.Why, ", ") // behind what runs
 		return why
+	}
+	cell := o.Policy.Cell
+	switch {
 	case !e.Known() && v.Direct:
 		return "RCCL's direct access may have run it"
 	case !e.Known():
@@ -353,140 +366,25 @@ func (v *profileView) whyAnother(e profile.Entry) string {
 	return "not available, or another policy (NCCL_TUNER_LOG=decisions tells)"
 }
 
-// busBW is bus bandwidth in GB/s, 0 where the time is not known.
-func busBW(e profile.Entry) float64 {
-	if e.Micros == 0 {
-		return 0
+// expectation says what the policy and the model would save.
+func (v *profiled) expectation() string {
+	who := cmp.Or(v.by.Policy, v.by.Model)
+	if who != v.by.Model && v.by.Model != "" {
+		who += " and " + v.by.Model
 	}
-	return float64(e.Bytes) / e.Micros / 1e3 * e.Coll.BusFactor(float64(e.Ranks))
-}
-
-// known writes a number, or - for 0.
-func known(n float64, format string) string {
-	return orDash(n, func(n float64) string { return fmt.Sprintf(format, n) })
-}
-
-func orDash(n float64, write func(float64) string) string {
-	if n == 0 {
-		return "-"
-	}
-	return write(n)
-}
-
-func (v *profileView) share(weight float64) string {
-	if v.total == 0 || weight == 0 {
-		return "-"
-	}
-	return cli.Percent(weight / v.total)
-}
-
-// saving is the weight that is decided, the part of it whose saving the model knows, and that saving.
-type saving struct {
-	decided, known, saved float64 // weights
-}
-
-// leavesToNCCL reports whether nothing is decided.
-func leavesToNCCL(o ask.Outcome) bool {
-	return o.Policy == nccl.Config{Cell: o.NCCL.Cell} && o.Chunk == 0
-}
-
-func (v *profileView) saving() (s saving) {
-	for _, e := range v.Entries {
-		o, ok := v.outcomes[e.CallKind]
-		if !ok || leavesToNCCL(o) {
-			continue
-		}
-		w := v.scale.Of(e)
-		s.decided += w
-		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain < 1) || now != nccl.NoCell && now != o.NCCL.Cell ||
-			e.Channels > 0 {
-			continue
-		}
-		s.known += w
-		s.saved += w * o.Expected.Gain
-	}
-	return s
-}
-
-// expectation says what the policy and the model would save; empty if neither was asked.
-func (v *profileView) expectation() string {
-	if v.by == (ask.Decider{}) || v.total == 0 {
-		return ""
-	}
-	s, by := v.saving(), slices.DeleteFunc([]string{v.by.Policy, v.by.Model}, func(s string) bool { return s == "" })
-	who := by[0]
-	if len(by) > 1 {
-		who += " and " + by[1]
-	}
-	text := fmt.Sprintf("%s: %s of that is decided", who, cli.Percent(s.decided/v.total))
+	text := fmt.Sprintf("%s: %s of that is decided", who, cli.Percent(*v.Decided))
 	switch {
-	case s.decided == 0:
+	case *v.Decided == 0:
 		return who + ": all of that is left to NCCL"
-	case v.scale.Weight != profile.ByTime || s.known == 0:
+	case v.Saved == nil:
 		return text + "; what that saves is not known"
 	}
-	text += fmt.Sprintf(", which is expected to save %s of the time, %s%s", cli.Percent(s.saved/v.total),
-		profile.Duration(s.saved), v.per())
-	if s.known < s.decided {
-		text += fmt.Sprintf(", not counting %s where that is not known", cli.Percent((s.decided-s.known)/v.total))
+	text += fmt.Sprintf(", which is expected to save %s of the time, %s%s", cli.Percent(*v.Saved),
+		profile.Duration(*v.Saved*v.Total), v.per())
+	if v.unknown > 0 {
+		text += fmt.Sprintf(", not counting %s where that is not known", cli.Percent(v.unknown))
 	}
 	return text
-}
-
-// profileJSON is a profile as programs read it. What is not known is left out.
-type profileJSON struct {
-	Headline string `json:"headline"`
-	profile.Scale
-	Total   float64     `json:"total"` // microseconds or bytes
-	Decided *float64    `json:"decided_share,omitempty"`
-	Saved   *float64    `json:"expected_saving,omitempty"` // share of the time
-	Notes   []string    `json:"notes"`
-	Calls   []entryJSON `json:"calls"`
-}
-
-// entryJSON is an entry with its share and bandwidth. What is not known is left out.
-type entryJSON struct {
-	profile.Entry
-	Bytes     uint64      `json:"bytes,omitempty"`
-	Algo      *nccl.Algo  `json:"algorithm,omitempty"`
-	Proto     *nccl.Proto `json:"protocol,omitempty"`
-	Share     float64     `json:"share,omitempty"`
-	StepBytes float64     `json:"bytes_per_step,omitempty"`
-	BusBW     float64     `json:"busbw_gbps,omitempty"`
-	// Outcome is what the policy and the model decide, as in tunefit show --json, and WhyAnother why that did not run.
-	Outcome    *ask.Outcome `json:"outcome,omitempty"`
-	WhyAnother string       `json:"why_another,omitempty"`
-}
-
-func (v *profileView) json() profileJSON {
-	j := profileJSON{Headline: v.headline(), Scale: v.scale, Total: v.total, Notes: append([]string{}, v.Notes...),
-		Calls: []entryJSON{}}
-	if s := v.saving(); v.by != (ask.Decider{}) && v.total > 0 {
-		decided, saved := s.decided/v.total, s.saved/v.total
-		if j.Decided = &decided; v.scale.Weight == profile.ByTime && s.known > 0 {
-			j.Saved = &saved
-		}
-	}
-	for _, e := range v.Entries {
-		c := entryJSON{Entry: e, Bytes: e.Bytes, StepBytes: e.StepCalls * float64(e.Bytes), BusBW: busBW(e)}
-		if v.total > 0 {
-			c.Share = v.scale.Of(e) / v.total
-		}
-		if e.Algo >= 0 {
-			c.Algo = &e.Algo
-		}
-		if e.Proto >= 0 {
-			c.Proto = &e.Proto
-		}
-		if o, ok := v.outcomes[e.CallKind]; ok {
-			c.Outcome = &o
-		}
-		if v.by != (ask.Decider{}) {
-			c.WhyAnother = v.whyAnother(e)
-		}
-		j.Calls = append(j.Calls, c)
-	}
-	return j
 }
 
 // worthMeasuring is the least share of a job's communication that a collective's sizes within an octave need in order
