@@ -24,8 +24,8 @@ type Point struct {
 	Reps   int // >= 1
 	Starts int // of nccl-tests, that they are from, >= 1
 	Since  int // the first of these, of all of the group, from 0
-	// Verified says that some of the repetitions are those that verify a choice.
-	Verified bool
+	// Verified is how many of the starts verified a choice.
+	Verified int
 }
 
 func (c Point) compare(o Point) int {

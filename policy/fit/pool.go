@@ -359,7 +359,6 @@ func (g *Group) fill(all []*reading) {
 		}
 		for _, r := range readings {
 			s.times = append(s.times, timing{r.start, math.Log(r.Micros)})
-			s.Verified = s.Verified || r.Verify
 		}
 		slices.SortStableFunc(s.times, func(a, b timing) int { return cmp.Compare(a.start, b.start) })
 		measured = append(measured, s)

@@ -80,7 +80,7 @@ func TestUnnamedDataType(t *testing.T) {
 	}
 	all = append(all, all[4])
 	set := pooled(all)
-	if g := set.Groups[0]; set.Used != 6 || set.Simulated != 0 || len(g.Points) != 1 || !g.Points[0].Verified ||
+	if g := set.Groups[0]; set.Used != 6 || set.Simulated != 0 || len(g.Points) != 1 || g.Points[0].Verified == 0 ||
 		g.Points[0].Reps != 6 {
 		t.Errorf("used %d, simulated %d, refused %v, %+v", set.Used, set.Simulated, set.Refused, set.Groups[0].Points)
 	}

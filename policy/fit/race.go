@@ -28,6 +28,10 @@ type Space struct {
 	Fresh []int
 	// Single says that a start measures one pass. Then rounds have fewer candidates at each size, and repeat nothing.
 	Single bool
+	// Wide is how many candidates a round has at each size; 0: Wide.
+	Wide int
+	// Broken says that the last round broke off, so that its gain says nothing of the next.
+	Broken bool
 	// Smaller is what was measured on fewer nodes; nil: nothing. Then the fastest there are measured, and nothing else.
 	Smaller *Group
 	// Repetitions is how many starts verify; 0: one.
@@ -61,7 +65,7 @@ type Plan struct {
 	Stage  Stage
 	Sizes  []uint64 // ascending, all of the space's from the first to the last
 	Passes []Pass   // none: there is nothing to measure
-	Starts int      // that measure all of it; 0: one
+	Starts int      // that measure all of it, alike; 0: one
 }
 
 // Pass has a configuration for each size of its plan.
@@ -101,21 +105,27 @@ func (s Space) Next(g *Group) Plan {
 	if g == nil {
 		g = &Group{}
 	}
+	from, starts := g, max(1, s.Repetitions)
 	if s.Smaller != nil {
-		if g.IsVerified(s.Sizes) {
-			return Plan{Stage: StageOver}
+		from, starts = s.Smaller, max(starts, CarriedStarts)-g.verifiedAt(s.Sizes)
+	} else {
+		r := newRace(s, g)
+		if plan := r.first(); len(plan.Passes) > 0 {
+			return plan
 		}
-		return s.Verification(s.Smaller)
+		isDone := g.newest() < g.verifiedIn && g.verifiedAt(s.Sizes) > 0
+		if plan := r.round(isDone); len(plan.Passes) > 0 {
+			return plan
+		}
+		if isDone {
+			starts -= g.verifiedAt(s.Sizes)
+		}
 	}
-	r := newRace(s, g)
-	if plan := r.first(); len(plan.Passes) > 0 {
-		return plan
+	plan := s.Verification(from)
+	if plan.Starts = starts; starts < 1 {
+		return Plan{Stage: StageOver}
 	}
-	isDone := g.newest() < g.verifiedIn && g.IsVerified(s.Sizes)
-	if plan := r.round(isDone); len(plan.Passes) > 0 || isDone {
-		return plan
-	}
-	return s.Verification(g)
+	return plan
 }
 
 // race is the state of a sweep. Its slices have one element per size.
@@ -231,10 +241,10 @@ func (r *race) trimmed(plan Plan) Plan {
 // round has up to Wide candidates at each size, one a pass. Where a size has fewer, others are repeated. The default
 // and the fastest of each size come again. If all is verified, only Fresh counts are candidates.
 func (r *race) round(isDone bool) Plan {
-	if !isDone && r.gain() < max(worthwhile, luck*r.g.Noise) {
+	if !isDone && !r.Broken && r.gain() < max(worthwhile, luck*r.g.Noise) {
 		return Plan{Stage: StageOver}
 	}
-	wide := Wide
+	wide := cmp.Or(r.Wide, Wide)
 	if r.Single {
 		wide = 1
 	}
@@ -486,12 +496,10 @@ func ranked(all [][]nccl.Config, most int) (passes []Pass) {
 // smaller communicator's group it returns all that is measured on this one.
 func (s Space) Verification(g *Group) Plan {
 	r := newRace(s, g)
-	plan := Plan{Stage: StageVerify, Sizes: s.Sizes, Starts: s.Repetitions}
-	var all []Pass
-	if g.Key == s.Key {
-		all = ranked(r.contenders(Contenders), Contenders)
-	} else {
-		all, plan.Starts = ranked(r.carried(), Carried), max(s.Repetitions, CarriedStarts)
+	plan := Plan{Stage: StageVerify, Sizes: s.Sizes}
+	all := ranked(r.contenders(Contenders), Contenders)
+	if g.Key != s.Key {
+		all = ranked(r.carried(), Carried)
 	}
 	if len(all) == 0 {
 		return Plan{Stage: StageOver}
@@ -539,9 +547,14 @@ func (r *race) carried() [][]nccl.Config {
 	return all
 }
 
-// IsVerified reports whether all sizes were verified.
-func (g *Group) IsVerified(sizes []uint64) bool {
-	return !slices.ContainsFunc(sizes, func(b uint64) bool { d, ok := g.defaultAt(b); return !ok || !d.Verified })
+// verifiedAt is how many starts verified each of some sizes at the least.
+func (g *Group) verifiedAt(sizes []uint64) int {
+	least := math.MaxInt
+	for _, b := range sizes {
+		d, _ := g.defaultAt(b)
+		least = min(least, d.Verified)
+	}
+	return least
 }
 
 // keepsOwn reports whether NCCL runs a family with its own number of channels.

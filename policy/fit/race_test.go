@@ -427,7 +427,7 @@ func TestRaceGoesOn(t *testing.T) {
 		if fresh == 0 {
 			t.Errorf("after half of %v it goes on with %+v", plan.Stage, next)
 		}
-		if g := c.sweep(t); !g.IsVerified(c.space.Sizes) {
+		if g := c.sweep(t); g.verifiedAt(c.space.Sizes) == 0 {
 			t.Error("it ends without a verification")
 		}
 	}

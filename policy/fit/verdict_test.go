@@ -64,7 +64,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 	}
 	set := pooled(append(samples, verification(m, plan, truth, own)...))
 	c := plan.Passes[1][0]
-	if point, _ := set.Groups[0].at(c, m.sizes[0]); !point.Verified || point.Reps != 1+Turns || point.Starts != 2 {
+	if point, _ := set.Groups[0].at(c, m.sizes[0]); point.Verified != 1 || point.Reps != 1+Turns || point.Starts != 2 {
 		t.Errorf("verified is %+v", point)
 	}
 	file, _ := Fit(set, Options{})

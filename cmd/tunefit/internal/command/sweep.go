@@ -94,10 +94,10 @@ at each size; --full measures all.
 It keeps everything in the directory: journal.jsonl says what was planned, begun and
 ended, with commands; logs/ holds what runs printed, for tunefit import, too. The same
 command continues a sweep that was stopped, was killed, or ran out of its budget. It
-measures nothing twice. With -o alone it continues with the settings that it was started
-with; settings given now replace them, so more sizes, channels, algorithms, collectives
-or communicators are measured in addition. It keeps a policy.csv that somebody edited, and
-validates that.
+repeats only the start that was cut off. With -o alone it continues with the settings that
+it was started with; settings given now replace them, so more sizes, channels, algorithms,
+collectives or communicators are measured in addition. It keeps a policy.csv that somebody
+edited, and validates that.
 
 Before the first run a shell on each node looks for the programs, the library, the
 directory and as many GPUs as ranks. If something is missing, or a node does not answer

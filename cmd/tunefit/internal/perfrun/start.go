@@ -96,16 +96,10 @@ func passOf(key fit.Key, sizes []uint64, p fit.Pass) (pass Pass) {
 			open = true
 		}
 	}
-	return passOfRows(pass.Rows)
-}
-
-// passOfRows names the policy by its rows: the same rows have the same file.
-func passOfRows(rows []fit.Row) Pass {
-	p := Pass{Rows: rows}
-	if len(rows) > 0 {
-		p.Policy = fmt.Sprintf("rows-%.12s", identity.DigestOf(p.Text()))
+	if len(pass.Rows) > 0 { // the same rows have the same file
+		pass.Policy = fmt.Sprintf("rows-%.12s", identity.DigestOf(pass.Text()))
 	}
-	return p
+	return pass
 }
 
 // Text is the policy file of a pass.
@@ -114,15 +108,6 @@ func (p Pass) Text() (text []byte) {
 		text = fmt.Appendln(text, row)
 	}
 	return text
-}
-
-// Without is a pass without some configurations.
-func (p Pass) Without(given []nccl.Config) Pass {
-	left := slices.DeleteFunc(slices.Clone(p.Rows), func(r fit.Row) bool { return slices.Contains(given, r.Config) })
-	if len(left) == len(p.Rows) {
-		return p
-	}
-	return passOfRows(left)
 }
 
 // At is the configuration that a pass asks for at a size; fit.ByDefault: none.
@@ -138,6 +123,23 @@ func (p Pass) At(bytes uint64) nccl.Config {
 // Tuned reports whether a start has a policy in any pass, so that it runs with our library.
 func (s *Start) Tuned() bool {
 	return slices.ContainsFunc(s.Passes, func(p Pass) bool { return p.Policy != "" })
+}
+
+// Only is the configuration of a start that has one pass, and asks for nothing else; fit.ByDefault: for the default.
+func (s *Start) Only() (c nccl.Config, is bool) {
+	if len(s.Passes) != 1 || len(s.Sizes) == 0 {
+		return c, false
+	}
+	c = s.Passes[0].At(s.Sizes[0])
+	return c, !slices.ContainsFunc(s.Sizes, func(b uint64) bool { return s.Passes[0].At(b) != c })
+}
+
+// Steps are the ranges of sizes that it runs, each in a process.
+func (s *Start) Steps() []Step {
+	if len(s.Passes) > 1 {
+		return PassSteps(s.Sizes, TrimUnit(s.Key))
+	}
+	return Steps(s.Sizes, TrimUnit(s.Key))
 }
 
 // Name returns what the names of all starts of a subject begin with.

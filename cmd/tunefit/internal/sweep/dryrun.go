@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +35,15 @@ func DryRun(w io.Writer, o Options) (err error) {
 	}
 	s := newSweep(o, &journal{subjects: map[subjectKey]*subject{}})
 	var out, script strings.Builder
+	if s.Single == "" { // the programs may be here, and tell what the preflight asks on the nodes
+		argv, err := s.preflightCommand("")
+		if err != nil {
+			return err
+		}
+		text, _ := exec.Command(argv[0], argv[1:]...).Output() // what else it finds to be missing is not asked here
+		s.takesCycles(string(text))
+		o.Single = s.Single
+	}
 	if !s.Allocated() {
 		fmt.Fprintf(&out, "# there is no allocation: salloc %s gets one, in which these commands run\n", o.Allocation())
 	}
@@ -126,7 +136,15 @@ func (s *Sweep) estimate(out *strings.Builder) {
 		total, hours, all = total+took, hours+gpu, all+starts
 		tw.Row("# "+key.String(), starts, s.passesOf(starts), cli.Roughly(took), fmt.Sprintf("%.1f", gpu), how)
 	}
-	if len(s.Keys) > 1 {
+	if n := len(s.Keys) * s.ofSettings(); n > 0 {
+		start, _ := s.costOf(s.Keys[0])
+		took := time.Duration(n) * start
+		gpu := took.Hours() * float64(s.Keys[0].Ranks)
+		total, hours, all = total+took, hours+gpu, all+n
+		tw.Row("# "+wording.Plural(len(s.Settings), "setting")+" to try", n, s.passesOf(n), cli.Roughly(took),
+			fmt.Sprintf("%.1f", gpu), "one start each; the best two, and the site's own, in turns (not printed here)")
+	}
+	if len(s.Keys) > 1 || len(s.Settings) > 0 {
 		tw.Row("# total", all, s.passesOf(all), cli.Roughly(total), fmt.Sprintf("%.1f", hours))
 	}
 	tw.Flush()
@@ -142,11 +160,10 @@ func (s *Sweep) script(b Batch) (string, error) {
 	var out strings.Builder
 	for i := range b.Starts {
 		r := Run{of: &b.Starts[i], kind: b.Kind}
-		left := s.left(r.of, nil)
 		log := cli.ShellWord(filepath.Join(s.Dir, "logs", r.of.Name+".log"))
-		for k, part := range s.parts(r.of, left) {
-			r.Passes, r.Sizes = part.passes, part.step.Sizes(perfrun.TrimUnit(r.of.Key))
-			argv, files, err := s.command(&r, part.step, false)
+		for k, step := range r.of.Steps() {
+			r.Sizes = step.Sizes(perfrun.TrimUnit(r.of.Key))
+			argv, files, err := s.command(&r, step, false)
 			if err != nil {
 				return "", err
 			}

@@ -47,16 +47,12 @@ const (
 	Prove   Kind = "prove"   // the default and the policy in alternation; nothing is learnt from it
 )
 
-// Run is one process: a start of a batch, or a part of it.
+// Run is one process: a start of a batch, or some of its sizes.
 type Run struct {
 	ID    int      `json:"run"`   // from 1
 	Batch int      `json:"batch"` // from 0
 	Start int      `json:"start"` // in its batch, from 0
-	Sizes []uint64 `json:"sizes"` // bytes, a part of the start's
-	// Passes are those of the start, from 0, in order. None: its only one.
-	Passes []int `json:"passes,omitempty"`
-	// Without are configurations of the start that were given up before. NCCL's default ran in their place.
-	Without []nccl.Config `json:"without,omitempty"`
+	Sizes []uint64 `json:"sizes"` // bytes
 	// Command is the whole command as a person would type it, with the environment that is set for it.
 	Command string    `json:"command"`
 	Log     string    `json:"log"`           // file, relative to the sweep's folder
@@ -67,12 +63,11 @@ type Run struct {
 	of    *perfrun.Start
 	kind  Kind          // of its batch
 	found *bench.Result // what its log says; nil: nothing
-	// loaded are RCCL's times of the default with the library. It chooses otherwise with any tuner, so nothing is
-	// learnt from them.
-	loaded []bench.Sample
+	// again says that it was stopped, and then run once more: its times do not count.
+	again bool
 	// instead are configurations in whose place something else ran.
 	instead map[nccl.Config]bool
-	counted *cells
+	counted *reach
 	took    nccl.Comm // what NCCL took the hosts for, where that is not what was asked for
 	direct  bool      // RCCL's direct access was ready
 	// unlike says that it was measured under other conditions than the runs before it, so that nothing is found.
@@ -145,6 +140,16 @@ func (j *journal) runsOf(start *perfrun.Start) []*Run {
 	return slices.DeleteFunc(slices.Clone(j.of(keyOf(start)).runs), func(r *Run) bool { return r.of != start })
 }
 
+// last is the last run of a start at some sizes; nil: none.
+func (j *journal) last(start *perfrun.Start, sizes []uint64) (last *Run) {
+	for _, r := range j.runsOf(start) {
+		if slices.Equal(r.Sizes, sizes) {
+			last = r
+		}
+	}
+	return last
+}
+
 // openJournal reads what there is, and keeps others from the folder.
 func openJournal(dir string) (j *journal, err error) {
 	name := filepath.Join(dir, journalFile)
@@ -194,10 +199,12 @@ func (j *journal) read(text []byte) error {
 		of := j.of(keyOf(&l.Batch.Starts[0]))
 		of.batches, j.batches = append(of.batches, l.Batch), append(j.batches, l.Batch)
 	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch >= 0 && l.Begin.Batch < len(j.batches) &&
-		l.Begin.Start >= 0 && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts) &&
-		l.Begin.within(&j.batches[l.Begin.Batch].Starts[l.Begin.Start]):
+		l.Begin.Start >= 0 && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
 		batch := j.batches[l.Begin.Batch]
 		l.Begin.of, l.Begin.kind = &batch.Starts[l.Begin.Start], batch.Kind
+		if before := j.last(l.Begin.of, l.Begin.Sizes); before != nil {
+			before.again = before.Outcome == Stopped
+		}
 		of := j.of(keyOf(l.Begin.of))
 		of.runs, j.runs = append(of.runs, l.Begin), append(j.runs, l.Begin)
 	case l.End != nil && l.End.ID == len(j.runs) && l.End.ID > 0:
@@ -206,19 +213,6 @@ func (j *journal) read(text []byte) error {
 		return errors.New("a line that does not follow from those before")
 	}
 	return nil
-}
-
-// within reports whether a start has the passes of a run.
-func (r *Run) within(start *perfrun.Start) bool {
-	return !slices.ContainsFunc(r.passes(), func(k int) bool { return k < 0 || k >= len(start.Passes) })
-}
-
-// passes are those of the start, in the order in which they ran.
-func (r *Run) passes() []int {
-	if r.Passes == nil {
-		return []int{0}
-	}
-	return r.Passes
 }
 
 // What becomes the name of a file below the sweep's folder.

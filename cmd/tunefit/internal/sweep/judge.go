@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -142,17 +141,15 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	case r.kind == Prove && r.of.Tuned() && otherRelease(text) != "":
 		return "the policy's rows have no effect: " + otherRelease(text),
 			"a NCCL that is linked statically may not tell its release: link nccl-tests with libnccl.so"
-	case found == nil || len(r.passes()) == 1 && r.of.Tuned():
+	case found == nil || len(r.of.Passes) == 1 && r.of.Tuned():
 		return "", ""
-	case slices.ContainsFunc(r.decided(), func(p perfrun.Pass) bool { return p.Policy != "" }) &&
-		len(found.Samples) > 0 && !bytes.Contains(text, []byte(record.Prefix+"pass ")):
+	case r.of.Tuned() && len(found.Samples) > 0 && !bytes.Contains(text, []byte(record.Prefix+"pass ")):
 		return fmt.Sprintf("the tuner library does not know %s: it is of another release than tunefit (%s)",
 				tuner.EnvPasses, cmp.Or(tunerOf(found), "it does not tell which")+", tunefit is "+tuner.Release),
 			"--plugin names the library"
 	}
 	i := slices.IndexFunc(found.Samples, func(m bench.Sample) bool {
-		pass := r.passes()[max(0, m.Pass-1)]
-		return m.Selection != bench.SelectionDefault && r.of.Passes[pass].Policy == ""
+		return m.Selection != bench.SelectionDefault && r.of.Passes[max(0, m.Pass-1)].Policy == ""
 	})
 	if i < 0 {
 		return "", ""
@@ -185,11 +182,10 @@ func lastLine(text []byte) string {
 
 // account is what the runs of a subject have come to.
 type account struct {
-	failed   map[nccl.Config]int  // how many runs died at it, at NoCell: at the default
-	refused  map[nccl.Config]bool // NCCL does not have it here, or it computed wrong results
-	alone    map[nccl.Config]bool // it was tried by itself since it failed
-	missing  map[nccl.Cell]bool   // NCCL does not have these here, whatever their channels
-	progress int                  // rises with each run that tells something
+	failed  map[nccl.Config]int  // how many runs died at it, at NoCell: at the default
+	refused map[nccl.Config]bool // NCCL does not have it here, or it computed wrong results
+	alone   map[nccl.Config]bool // it was tried by itself since it failed
+	missing map[nccl.Cell]bool   // NCCL does not have these here, whatever their channels
 }
 
 // givenUp reports whether a configuration is not tried any more.
@@ -197,11 +193,10 @@ func (a *account) givenUp(c nccl.Config) bool {
 	return a.refused[c] || a.missing[c.Cell] || a.failed[c] >= attempts
 }
 
-// suspect is a configuration of a start that failed and is to be tried by itself.
-func (a *account) suspect(start *perfrun.Start) (c nccl.Config, ok bool) {
-	all := start.ConfigsAt(start.Sizes)
-	for _, c := range all {
-		if a.failed[c] > 0 && !a.givenUp(c) && !a.alone[c] && (len(all) > 1 || len(start.Passes) > 1) {
+// suspect is a configuration that a run died at, and that is to be tried by itself.
+func (a *account) suspect() (c nccl.Config, ok bool) {
+	for _, c := range slices.SortedFunc(maps.Keys(a.failed), nccl.Config.Compare) {
+		if !a.givenUp(c) && !a.alone[c] {
 			return c, true
 		}
 	}
@@ -215,137 +210,103 @@ func (s *Sweep) account(key fit.Key) *account {
 		if r.kind == Prove || r.kind == Loaded || r.Outcome == Running {
 			continue
 		}
-		if all := r.of.ConfigsAt(r.of.Sizes); len(all) == 1 && len(r.of.Passes) == 1 && a.failed[all[0]] > 0 {
-			a.alone[all[0]] = true
+		came := r.reach()
+		if c, is := r.of.Only(); is && a.failed[c] > 0 {
+			a.alone[c] = true
 		}
-		cells := r.cells()
-		a.progress += len(cells.measured)
 		for c := range r.instead {
 			a.refused[c] = true
 		}
-		for _, c := range cells.lost {
-			a.refused[c], a.progress = true, a.progress+1
+		for _, c := range came.wrong {
+			a.refused[c] = true
 		}
-		if cells.died {
-			if a.progress++; r.Outcome == Refused && cells.at != fit.ByDefault {
-				a.refused[cells.at] = true
-			} else if a.failed[cells.at]++; r.kind == Try && cells.at == fit.ByDefault {
-				a.failed[cells.at] = attempts // nothing runs under the setting
-			}
+		switch {
+		case !came.died:
+		case r.Outcome == Refused && came.at != fit.ByDefault:
+			a.refused[came.at] = true
+		case r.kind == Try && came.at == fit.ByDefault: // nothing runs under the setting
+			a.failed[came.at] = attempts
+		default:
+			a.failed[came.at]++
 		}
 	}
 	return a
 }
 
-// place is a pass of a start, from 0, at a size.
-type place struct {
-	pass  int
-	bytes uint64
+// reach is how far a run came.
+type reach struct {
+	of    Outcome
+	asked []fit.Request // what it came to, of a policy
+	wrong []nccl.Config // what computed wrong results
+	died  bool          // it broke off
+	at    nccl.Config   // where: at the first place without a time
 }
 
-// cells are the places of a run's start that it has come to.
-type cells struct {
-	of       Outcome
-	measured map[place]bool
-	lost     []nccl.Config // the configurations at places without a time among those measured: results were wrong
-	died     bool          // it broke off
-	at       nccl.Config   // where: at the first place without a time
-}
-
-// cells are counted once for a run that has ended.
-func (r *Run) cells() *cells {
+// reach is counted once for a run that has ended.
+func (r *Run) reach() *reach {
 	if r.counted == nil || r.counted.of != r.Outcome {
 		r.counted = r.count()
 	}
 	return r.counted
 }
 
-func (r *Run) count() *cells {
-	c := &cells{of: r.Outcome, measured: map[place]bool{}}
-	passes := r.passes()
+func (r *Run) count() *reach {
+	all := &reach{of: r.Outcome}
 	// nccl-tests measures in place, too: a row that lacks that broke off, or was wrong.
-	times, most := map[place]int{}, 0
+	type place struct {
+		pass  int
+		bytes uint64
+	}
+	times, most, wrong := map[place]int{}, 1, false
 	if r.found != nil {
+		wrong = r.found.Wrong() > 0
 		for i := range r.found.Samples {
 			m := &r.found.Samples[i]
-			if k := max(0, m.Pass-1); k < len(passes) {
-				at := place{passes[k], m.Bytes}
-				times[at]++
-				most = max(most, times[at])
-			}
-		}
-	}
-	for at, n := range times {
-		if n == most {
-			c.measured[at] = true
+			at := place{max(0, m.Pass-1), m.Bytes}
+			times[at]++
+			most = max(most, times[at])
 		}
 	}
 	var order []place
-	last := -1
-	for _, k := range passes {
+	ended := 0 // so many places come before the first that it did not come to
+	for k := range r.of.Passes {
 		for _, b := range r.Sizes {
-			at := place{k, b}
-			if order = append(order, at); c.measured[at] {
-				last = len(order) - 1
+			if order = append(order, place{k, b}); times[place{k, b}] == most {
+				ended = len(order)
 			}
 		}
 	}
-	wrong := r.found != nil && r.found.Wrong() > 0
+	if r.Outcome == Measured || r.Outcome == Refused && wrong {
+		ended = len(order)
+	}
 	for i, at := range order {
-		asked := r.at(at.pass, at.bytes)
-		switch {
-		case c.measured[at]:
-		case r.Outcome == Measured || r.lacks(asked.Cell): // it came to its end, or something else ran
-			c.measured[at] = true
-		case wrong && (i < last || r.Outcome == Refused):
-			c.measured[at] = true
-			if asked != fit.ByDefault {
-				c.lost = append(c.lost, asked)
-			}
-		case (r.Outcome == Failed || r.Outcome == Refused) && !c.died && i > last:
-			c.died, c.at = true, asked
+		c := r.of.Passes[at.pass].At(at.bytes)
+		lacks := r.found != nil && slices.ContainsFunc(r.found.NotOffered,
+			func(m bench.Sample) bool { return m.Cell == c.Cell })
+		if i >= ended && !lacks {
+			all.died, all.at = r.Outcome == Failed || r.Outcome == Refused, c
+			break
 		}
-	}
-	return c
-}
-
-// lacks reports whether a log says that NCCL does not have a cell here.
-func (r *Run) lacks(cell nccl.Cell) bool {
-	return r.found != nil && slices.ContainsFunc(r.found.NotOffered,
-		func(m bench.Sample) bool { return m.Cell == cell })
-}
-
-// left returns the sizes of each pass of a start that no run has measured. Nothing is left of a configuration that was
-// given up.
-func (s *Sweep) left(start *perfrun.Start, without []nccl.Config) map[int][]uint64 {
-	left, measured := map[int][]uint64{}, map[place]bool{}
-	for _, r := range s.journal.runsOf(start) {
-		maps.Copy(measured, r.cells().measured)
-	}
-	for k, pass := range start.Passes {
-		for _, b := range start.Sizes {
-			if !measured[place{k, b}] && !slices.Contains(without, pass.At(b)) {
-				left[k] = append(left[k], b)
+		if c != fit.ByDefault {
+			all.asked = append(all.asked, fit.Request{Config: c, Bytes: at.bytes})
+			if wrong && times[at] < most && !slices.Contains(all.wrong, c) {
+				all.wrong = append(all.wrong, c)
 			}
 		}
 	}
-	return left
+	return all
 }
 
 // givenUp returns the configurations of a subject that failed too often, computed wrong results, or were replaced by
 // NCCL.
-func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
+func (s *Sweep) givenUp(key fit.Key) []nccl.Config {
 	a := s.account(key)
-	for c := range a.refused {
-		all = append(all, c)
-	}
 	for c := range a.failed {
-		if c != fit.ByDefault && a.givenUp(c) && !a.refused[c] {
-			all = append(all, c)
+		if c != fit.ByDefault && a.givenUp(c) {
+			a.refused[c] = true
 		}
 	}
-	slices.SortFunc(all, nccl.Config.Compare)
-	return all
+	return slices.SortedFunc(maps.Keys(a.refused), nccl.Config.Compare)
 }
 
 // whyNotMeasured is why the default of a subject cannot be measured; empty: it can. Without it no gain can be told.
@@ -355,7 +316,7 @@ func (s *Sweep) whyNotMeasured(key fit.Key) (reason string) {
 		return ""
 	}
 	for _, r := range s.of(key).runs {
-		if c := r.cells(); c.died && c.at == fit.ByDefault {
+		if c := r.reach(); c.died && c.at == fit.ByDefault {
 			reason = r.Reason
 		}
 	}

@@ -1,50 +1,73 @@
 package sweep
 
 import (
-	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// next is what to measure next of a subject; nothing once it is done.
+// next is what to measure next of a subject; nothing once it is done. What a run died at is tried by itself first.
 func (s *Sweep) next(key fit.Key) (Batch, error) {
 	group, space, err := s.known(key)
 	if err != nil || s.whyNotMeasured(key) != "" {
 		return Batch{}, err
+	}
+	if b := s.alone(key, space); len(b.Starts) > 0 {
+		return b, nil
 	}
 	plan := space.Next(group)
 	if plan.Stage < fit.StageVerify && s.reserved(key) {
 		if group == nil || len(group.Points) == 0 {
 			return Batch{}, errBudget
 		}
-		plan = space.Verification(group)
+		plan, s.cutShort[key] = space.Verification(group), true
 	}
-	// What failed in a verification is missing after another one, too.
-	if len(plan.Passes) == 0 || plan.Stage == fit.StageVerify && s.verified(key, plan.Sizes) {
-		return Batch{}, nil
-	}
-	b := Batch{Kind: Measure, Channels: s.Choices.Channels}
+	kind := Measure
 	if plan.Stage == fit.StageVerify {
-		b.Kind = Verify
+		kind = Verify
 	}
-	for range max(1, plan.Starts) {
-		s.addStarts(&b, key, plan)
+	b := s.planned(kind, key, plan)
+	if len(b.Starts) > 0 && s.repeats(&b) { // that tells nothing new
+		return Batch{}, nil
 	}
 	return b, nil
 }
 
-// addStarts adds the starts that measure a plan.
-func (s *Sweep) addStarts(b *Batch, key fit.Key, plan fit.Plan) {
-	for _, passes := range s.together(plan.Passes, s.Single != "", nccl.IsRCCL(s.release(key))) {
-		b.Starts = append(b.Starts, perfrun.Of(key, s.setting, plan, passes, s.number(key)+len(b.Starts)))
+// repeats reports whether a batch is the one that its subject had last.
+func (s *Sweep) repeats(b *Batch) bool {
+	batches := s.of(b.Starts[0].Key).batches
+	if len(batches) == 0 {
+		return false
 	}
+	last := batches[len(batches)-1]
+	return last.Kind == b.Kind && slices.EqualFunc(last.Starts, b.Starts, func(was, is perfrun.Start) bool {
+		return slices.Equal(was.Sizes, is.Sizes) && slices.EqualFunc(was.Passes, is.Passes,
+			func(p, o perfrun.Pass) bool { return p.Policy == o.Policy })
+	})
+}
+
+// alone is what a run died at, by itself; nothing: it is known whether that runs.
+func (s *Sweep) alone(key fit.Key, space fit.Space) (b Batch) {
+	if c, ok := s.account(key).suspect(); ok {
+		b = s.planned(Measure, key, fit.Plan{Sizes: space.Sizes,
+			Passes: []fit.Pass{slices.Repeat(fit.Pass{c}, len(space.Sizes))}})
+	}
+	return b
+}
+
+// planned is a batch of the starts that measure a plan.
+func (s *Sweep) planned(kind Kind, key fit.Key, plan fit.Plan) Batch {
+	b := Batch{Kind: kind, Channels: s.Choices.Channels}
+	for range max(1, plan.Starts) {
+		for _, passes := range s.together(plan.Passes, s.Single != "", nccl.IsRCCL(s.release(key))) {
+			b.Starts = append(b.Starts, perfrun.Of(key, s.setting, plan, passes, s.number(key)+len(b.Starts)))
+		}
+	}
+	return b
 }
 
 // together parts the passes of a plan into those of one start each. RCCL's default is what it is without a tuner, so it
@@ -80,9 +103,40 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	})
 	s.bound(&space, group)
 	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), set.Asked[key]
-	space.Single, space.Fresh = s.Single != "", s.fresh(key)
+	space.Single, space.Fresh, space.Broken = s.Single != "", s.fresh(key), s.broken(key)
+	if s.startTakes(key) >= dear {
+		space.Wide = 2 * fit.Wide
+	}
 	space.Smaller, space.Repetitions = s.smaller(key), s.Repetitions
 	return group, space, err
+}
+
+// broken reports whether the last start of several passes broke off.
+func (s *Sweep) broken(key fit.Key) (is bool) {
+	for _, r := range s.of(key).runs {
+		if len(r.of.Passes) > 1 && r.kind == Measure {
+			is = r.reach().died
+		}
+	}
+	return is
+}
+
+// dear is a start for which more candidates are measured in each.
+const dear = time.Minute
+
+// startTakes is what the first start of a subject took besides the calls of its passes.
+func (s *Sweep) startTakes(key fit.Key) time.Duration {
+	for _, r := range s.of(key).runs {
+		if r.Outcome != Measured || r.found == nil {
+			continue
+		}
+		seconds := r.Seconds
+		for i := range r.found.Samples {
+			seconds -= assumedIteration * r.found.Samples[i].Micros / 1e6
+		}
+		return time.Duration(seconds * float64(time.Second))
+	}
+	return 0
 }
 
 // bound keeps what is planned within the bounds that runs are measured under.
@@ -145,62 +199,4 @@ func (s *Sweep) before(key fit.Key) []fit.Key {
 	return slices.DeleteFunc(slices.Clone(s.Keys[:slices.Index(s.Keys, key)]), func(k fit.Key) bool {
 		return k.Coll != key.Coll || k.Ranks*key.Nodes != key.Ranks*k.Nodes || k.Nodes < 2 || k.Nodes >= key.Nodes
 	})
-}
-
-// verified reports whether the last that was measured of a subject was a verification of some sizes.
-func (s *Sweep) verified(key fit.Key, sizes []uint64) (is bool) {
-	for _, b := range s.of(key).batches {
-		if b.Kind != Prove {
-			is = b.Kind == Verify && !slices.ContainsFunc(sizes, func(size uint64) bool {
-				return !slices.Contains(b.Starts[0].Sizes, size)
-			})
-		}
-	}
-	return is
-}
-
-const (
-	// leastChange and sigmasOfChange: times of one run each differ if they are so far apart, in ln(us).
-	leastChange    = 0.03
-	sigmasOfChange = 4
-)
-
-// changedByLoading says where the default takes another time with the library loaded; "" where that was not measured.
-func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
-	changed := map[bool][]string{} // by whether it is slower
-	measured := false
-	for _, r := range s.of(key).runs {
-		for _, m := range r.loaded {
-			i := -1
-			if group != nil {
-				i = slices.IndexFunc(group.Default, func(d fit.Point) bool { return d.Bytes == m.Bytes })
-			}
-			if i < 0 {
-				continue
-			}
-			measured = true
-			change := math.Log(m.Micros / group.Default[i].Micros)
-			text := fmt.Sprintf("%s (%.2f times as long)", nccl.FormatBytes(m.Bytes), math.Exp(change))
-			if is := change > 0; math.Abs(change) > max(leastChange, sigmasOfChange*group.Noise) &&
-				!slices.Contains(changed[is], text) {
-				changed[is] = append(changed[is], text)
-			}
-		}
-	}
-	var parts []string
-	if len(changed[true]) > 0 {
-		parts = append(parts, "slower at "+cli.Few(changed[true], mostUnsteady, ", "))
-	}
-	if len(changed[false]) > 0 {
-		parts = append(parts, "faster at "+cli.Few(changed[false], mostUnsteady, ", "))
-	}
-	switch {
-	case !measured:
-		return ""
-	case len(parts) == 0:
-		return "RCCL's default takes as long with the library loaded as without"
-	}
-	return "loading the library, or any tuner, changes RCCL's default: " + strings.Join(parts, "; ") +
-		" (gains are counted against RCCL without a tuner, and --prove shows what is left; a row that asks for what " +
-		"RCCL chose brings it back)"
 }

@@ -92,16 +92,9 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return errors.New("nothing was run: ranks of this sweep start in an allocation, and there is none")
 	}
 	mark := fmt.Sprintf("# %016x\n", rand.Uint64())
-	folder, err := filepath.Abs(s.Dir)
+	argv, err := s.preflightCommand(strings.TrimSpace(mark))
 	if err != nil {
 		return err
-	}
-	argv := []string{"/bin/sh", "-c", "node=" + s.Launcher.NodeName() + " " + preflightScript, "sh", s.Library, folder,
-		strings.TrimSpace(mark)}
-	for _, k := range s.Keys {
-		if p := s.program(k); !slices.Contains(argv, p) {
-			argv = append(argv, p)
-		}
 	}
 	nodes, gpus := s.needs()
 	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: nodes,
@@ -140,12 +133,23 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return fmt.Errorf("nothing was run: %s", strings.Join(problems, "; "))
 	}
 	s.preflightPassed = true
-	if s.cycles = cyclesOf(string(text)); s.cycles == "" && s.Single == "" {
-		s.Single = "nccl-tests cannot repeat its sizes (-N, from 2.13.10 of July 2024 on, can)"
-	}
+	s.takesCycles(string(text))
 	s.Say("preflight: runs measure %s, where nothing that they need is missing; %s", cli.Few(answered, 8, ", "),
 		s.processes())
 	return nil
+}
+
+// preflightCommand is what each rank runs in the preflight. mark is the first line of its log.
+func (s *Sweep) preflightCommand(mark string) (argv []string, err error) {
+	folder, err := filepath.Abs(s.Dir)
+	argv = []string{"/bin/sh", "-c", "node=" + s.Launcher.NodeName() + " " + preflightScript, "sh", s.Library, folder,
+		mark}
+	for _, k := range s.Keys {
+		if p := s.program(k); !slices.Contains(argv, p) {
+			argv = append(argv, p)
+		}
+	}
+	return argv, err
 }
 
 // unreached says which nodes the launcher did not reach; empty: it reached all. The exit code alone does not tell: some
@@ -222,19 +226,18 @@ func visibleGPUs(variable string, all []string) (shown []string) {
 	return shown
 }
 
-// cyclesOf is the option by which the programs repeat all sizes in one start: -N of nccl-tests, -s of rccl-tests; "":
-// one of them has none.
-func cyclesOf(text string) (option string) {
+// takesCycles takes the option by which the programs repeat all sizes in one start: -N of nccl-tests, -s of rccl-tests.
+// If one of them has none, or another one, a start measures one pass.
+func (s *Sweep) takesCycles(text string) {
 	for _, m := range preflightLine.FindAllStringSubmatch(text, -1) {
 		switch {
-		case m[2] != "cycles":
-		case m[3] == "none" || option != "" && option != m[3]:
-			return ""
+		case m[2] != "cycles" || s.Single != "":
+		case m[3] == "none" || s.cycles != "" && s.cycles != m[3]:
+			s.Single = "nccl-tests cannot repeat its sizes (-N, from 2.13.10 of July 2024 on, can)"
 		default:
-			option = m[3]
+			s.cycles = m[3]
 		}
 	}
-	return option
 }
 
 // readPreflight reads what ranks have printed: the nodes on which one came to its end, and what is missing where, with

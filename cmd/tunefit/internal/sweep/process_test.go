@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 )
 
 func start(t *testing.T, ctx context.Context, script string, silence time.Duration) (string, error) {
@@ -99,8 +97,8 @@ func TestRunEndsWithTheBudget(t *testing.T) {
 	if err := os.WriteFile(s.program(start.Key), []byte("#!/bin/sh\nsleep 1000\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	step := perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key))[0]
-	if outcome, err := s.run(t.Context(), Run{of: &start}, step); outcome != Stopped || !errors.Is(err, errBudget) {
-		t.Errorf("%s, %v", outcome, err)
+	_, err = s.run(t.Context(), 0, 0, start.Steps()[0])
+	if last := s.journal.runs[1]; last.Outcome != Stopped || !errors.Is(err, errBudget) {
+		t.Errorf("%s, %v", last.Outcome, err)
 	}
 }

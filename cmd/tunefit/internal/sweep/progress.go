@@ -20,12 +20,12 @@ import (
 func (s *Sweep) report(r *Run) string {
 	start := r.of
 	what := strings.TrimPrefix(start.Name, perfrun.Name(start.Key)+"-")
-	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.ahead(), start.Key.String(),
-		what, r.Seconds)
+	ahead, left := s.ahead()
+	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+ahead, start.Key.String(), what, r.Seconds)
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
 		text += "  "
-		if n := len(r.passes()); n > 1 {
+		if n := len(r.of.Passes); n > 1 {
 			text += wording.Plural(n, "measurement") + " of "
 		}
 		if configs := start.ConfigsAt(r.Sizes); len(configs) > 1 {
@@ -40,22 +40,16 @@ func (s *Sweep) report(r *Run) string {
 		}
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
-		if c := r.cells(); c.died && r.refused == "" {
-			text += "; it broke off at " + r.whatRan()
+		if c := r.reach(); c.died && r.refused == "" && c.at == fit.ByDefault {
+			text += "; it broke off at the default"
+		} else if c.died && r.refused == "" {
+			text += "; it broke off at " + c.at.String()
 		}
 	}
-	if left := s.timeLeft(); left > time.Minute {
+	if left = s.bounded(left); left > time.Minute {
 		text += fmt.Sprintf("; about %s left", cli.Roughly(left))
 	}
 	return text
-}
-
-// whatRan is the configuration at which a run broke off.
-func (r *Run) whatRan() string {
-	if c := r.cells().at; c != fit.ByDefault {
-		return c.String()
-	}
-	return "the default"
 }
 
 // step is how many passes were run, of about how many, and how long the rest may take. passes are those of the run that
@@ -63,15 +57,12 @@ func (r *Run) whatRan() string {
 func (s *Sweep) step(r *Run, passes int) cli.Step {
 	for _, before := range s.journal.runs {
 		if before != r {
-			passes += len(before.passes())
+			passes += len(before.of.Passes)
 		}
 	}
-	left, done := s.passesOf(s.ahead()), 0
-	if r.Outcome == Running {
-		done = min(passes, len(r.passes()))
-	}
-	return cli.Step{Done: passes, Of: passes + max(left-done, 1), Unit: "passes", About: true, Left: s.timeLeft(),
-		Now: r.of.Name}
+	starts, left := s.ahead()
+	return cli.Step{Done: passes, Of: passes + max(s.passesOf(starts), 1), Unit: "passes", About: true,
+		Left: s.bounded(left), Now: r.of.Name}
 }
 
 // row is a line of nccl-tests' table.
@@ -104,9 +95,6 @@ func (s *Sweep) conclude(key fit.Key) {
 		for _, line := range perfrun.Unmet(space, group) {
 			s.Say("%s: %s", name, line)
 		}
-	}
-	if line := s.changedByLoading(key, group); line != "" {
-		s.Say("%s: %s", name, line)
 	}
 	if group == nil || len(group.Points) == 0 {
 		return
@@ -214,68 +202,69 @@ func (s *Sweep) reserved(key fit.Key) bool {
 	return s.Budget > 0 && s.setting == "" && left < time.Duration(verify+1)*start && left.Seconds() < took
 }
 
-// timeLeft estimates how long the runs still take, within the budget.
-func (s *Sweep) timeLeft() time.Duration {
-	if s.Budget > 0 {
-		return min(s.remainingTime(), s.Budget-s.spent())
-	}
-	return s.remainingTime()
-}
-
-// remainingTime estimates how long the runs that are left take.
-func (s *Sweep) remainingTime() (sum time.Duration) {
-	for u, key := range s.subjects() {
+// ahead estimates how many starts are left, with the proof, and how long they take.
+func (s *Sweep) ahead() (starts int, left time.Duration) {
+	add := func(key fit.Key, n int) {
 		start, _ := s.costOf(key)
-		sum += time.Duration(u.aheadOf(key)) * start
+		starts, left = starts+n, left+time.Duration(n)*start
 	}
-	return sum
-}
-
-// ahead estimates how many starts are left, with the proof.
-func (s *Sweep) ahead() (starts int) {
-	for u, key := range s.subjects() {
-		starts += u.aheadOf(key)
+	last := &Batch{}
+	if n := len(s.journal.batches); n > 0 {
+		last = s.journal.batches[n-1]
 	}
-	return starts
-}
-
-// aheadOf estimates what is left of a subject.
-func (s *Sweep) aheadOf(key fit.Key) int {
-	if s.setting != "" {
-		return s.first(key)
-	}
-	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind == Prove {
-		return s.notBegun(s.journal.batches[n-1], key)
-	}
-	of, begun, proof := s.of(key), 0, s.ofProof(key)+s.meetings(key)
-	if n := len(of.batches); n > 0 {
-		begun = s.notBegun(of.batches[n-1], key)
-	}
-	all, verify := s.expected(key)
-	switch {
-	case s.concluded[key]:
-		return proof
-	case len(of.batches) > 0 && of.batches[len(of.batches)-1].Kind == Verify:
-		return proof + begun
-	}
-	return proof + max(all-len(of.runs), begun+verify)
-}
-
-// notBegun counts the starts of a batch that have no run yet, of a subject.
-func (s *Sweep) notBegun(b *Batch, key fit.Key) (n int) {
-	for i := range b.Starts {
-		if start := &b.Starts[i]; start.Key == key && len(s.journal.runsOf(start)) == 0 {
-			n++
+	begun := map[fit.Key]int{} // starts of the last batch that have not run
+	for i := range last.Starts {
+		if start := &last.Starts[i]; len(s.journal.runsOf(start)) == 0 {
+			begun[start.Key]++
 		}
 	}
-	return n
+	for _, key := range s.Keys {
+		all, verify := s.expected(key)
+		switch {
+		case last.Kind == Prove:
+			add(key, begun[key])
+			continue
+		case s.concluded[key]:
+		case last.Kind == Verify && last.Starts[0].Key == key:
+			add(key, begun[key])
+		default:
+			add(key, max(all-len(s.of(key).runs), verify))
+		}
+		if s.Proof > 0 {
+			add(key, len(s.proofBatch(0, []fit.Key{key}, s.Proof, "").Starts))
+		}
+		if !s.compared {
+			tried := 0
+			for _, setting := range s.Settings {
+				tried += len(s.under(setting).of(key).runs)
+			}
+			add(key, max(0, s.ofSettings()-tried))
+		}
+	}
+	return starts, left
+}
+
+// bounded is a time that is left, within the budget.
+func (s *Sweep) bounded(left time.Duration) time.Duration {
+	if s.Budget > 0 {
+		return min(left, s.Budget-s.spent())
+	}
+	return left
+}
+
+// ofSettings estimates the starts that settings take on a subject.
+func (s *Sweep) ofSettings() int {
+	if len(s.Settings) == 0 {
+		return 0
+	}
+	return len(s.Settings) + 2 + 3*max(fit.MeetingStarts, s.Repetitions)
 }
 
 // unfinished says what the budget did not reach.
 func (s *Sweep) unfinished() string {
 	var missing []string
 	for _, key := range s.Keys {
-		if s.cutShort[key] || !s.verified(key, nil) {
+		if s.cutShort[key] || !s.concluded[key] {
 			missing = append(missing, key.String())
 		}
 	}
@@ -287,7 +276,7 @@ func (s *Sweep) unfinished() string {
 		text += "; not measured to the end: " + cli.Few(missing, 8, ", ")
 	}
 	text += " (to continue: the same command with a larger --budget"
-	if left := s.remainingTime(); left > 0 {
+	if _, left := s.ahead(); left > 0 {
 		text += fmt.Sprintf(", by about %s", cli.Roughly(left))
 	}
 	return text + ")"

@@ -120,14 +120,6 @@ func (s *Sweep) SettingOf(policy []byte) (setting string) {
 	return setting
 }
 
-// ofProof counts the starts of a proof that was asked for and has not begun.
-func (s *Sweep) ofProof(key fit.Key) int {
-	if s.Proof == 0 {
-		return 0
-	}
-	return len(s.proofBatch(0, []fit.Key{key}, s.Proof, "").Starts)
-}
-
 // proof reads the runs of a batch. Each start must end well, with right results, at all sizes in all passes.
 func (s *Sweep) proof(batch int) *Proof {
 	starts, p := s.journal.batches[batch].Starts, &Proof{}
@@ -142,11 +134,11 @@ func (s *Sweep) proof(batch int) *Proof {
 			if r.Outcome == Failed || r.Outcome == Refused {
 				reasons = append(reasons, fmt.Sprintf("%s (%s)", r.Reason, r.Log))
 			}
-			if r.found == nil {
+			if r.found == nil || r.again {
 				continue
 			}
 			for _, m := range r.found.Samples {
-				k := r.passes()[max(0, m.Pass-1)]
+				k := max(0, m.Pass-1)
 				if m.InPlace || times[k][m.Bytes] { // what is learnt from, too, and once
 					continue
 				}

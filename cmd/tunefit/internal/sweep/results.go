@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 
@@ -58,14 +57,14 @@ func (s *Sweep) read(r *Run) (text []byte) {
 // keepAsked drops the times of a run that it was not to measure. NCCL lowers a channel count to what the machine has,
 // so a larger one is noted as that.
 func (s *Sweep) keepAsked(r *Run) {
-	key, passes := r.of.Key, r.passes()
+	key, passes := r.of.Key, r.of.Passes
 	if r.found.MostChannels != (bench.MostChannels{}) {
 		s.channels[key] = r.found.MostChannels
 	}
 	r.instead = map[nccl.Config]bool{}
 	for i := range r.found.Samples { // a policy without a row for a size leaves it to NCCL, which its log does not tell
 		m := &r.found.Samples[i]
-		if len(passes) == 1 && r.of.Tuned() && r.kind != Prove && r.at(passes[0], m.Bytes) == fit.ByDefault {
+		if len(passes) == 1 && r.of.Tuned() && r.kind != Prove && passes[0].At(m.Bytes) == fit.ByDefault {
 			m.Selection = bench.SelectionDefault
 			untuned := setupOf(m)
 			untuned.Tuner = "" // else sweep.csv says that it decided
@@ -77,13 +76,9 @@ func (s *Sweep) keepAsked(r *Run) {
 		if k >= len(passes) || r.kind == Prove {
 			return k >= len(passes)
 		}
-		asked := r.at(passes[k], m.Bytes)
-		if asked == fit.ByDefault {
-			isLoaded := (r.of.Tuned() || r.kind == Loaded) && nccl.IsRCCL(setupOf(&m).NCCL)
-			if isLoaded && !m.InPlace {
-				r.loaded = append(r.loaded, m)
-			}
-			return isLoaded
+		asked := passes[k].At(m.Bytes)
+		if asked == fit.ByDefault { // RCCL chooses otherwise with any tuner
+			return r.of.Tuned() && nccl.IsRCCL(setupOf(&m).NCCL)
 		}
 		if m.Cell.Known() && m.Cell != asked.Cell {
 			r.instead[asked] = true
@@ -184,7 +179,9 @@ func (s *Sweep) release(key fit.Key) string {
 }
 
 // isToLearnFrom reports whether a fit takes what a run measured.
-func (r *Run) isToLearnFrom() bool { return r.found != nil && r.kind != Prove && r.kind != Loaded }
+func (r *Run) isToLearnFrom() bool {
+	return r.found != nil && !r.again && r.kind != Prove && r.kind != Loaded
+}
 
 // Samples are all that was measured to learn from, and what failed.
 func (s *Sweep) Samples() (samples, failed []bench.Sample) {
@@ -226,10 +223,9 @@ func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 		if r.Outcome == Running {
 			continue
 		}
-		for at := range r.cells().measured {
-			if c := r.at(at.pass, at.bytes); c != fit.ByDefault {
-				asked[fit.Request{Config: s.channels[key].Cap(c), Bytes: at.bytes}] = true
-			}
+		for _, at := range r.reach().asked {
+			at.Config = s.channels[key].Cap(at.Config)
+			asked[at] = true
 		}
 	}
 	return asked
@@ -239,18 +235,17 @@ func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	asked := s.asked(key)
 	for _, r := range s.of(key).runs {
-		if r.found != nil {
-			for k := range r.found.Samples {
-				m := &r.found.Samples[k]
-				c := m.Config
-				if m.Selection == bench.SelectionOwnChannels {
-					c.Channels = 0
-				}
-				delete(asked, fit.Request{Config: c, Bytes: m.Bytes})
+		if r.found == nil {
+			continue
+		}
+		for _, m := range r.found.Samples {
+			if m.Selection == bench.SelectionOwnChannels {
+				m.Channels = 0
 			}
+			delete(asked, fit.Request{Config: m.Config, Bytes: m.Bytes})
 		}
 	}
-	for a := range maps.Keys(asked) {
+	for a := range asked {
 		all = append(all, bench.Sample{
 			Call: nccl.Call{Coll: key.Coll, Bytes: a.Bytes}, Comm: key.Comm, Config: a.Config,
 			Selection: bench.SelectionForced, Source: journalFile,

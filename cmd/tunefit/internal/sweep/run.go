@@ -30,66 +30,39 @@ import (
 // attempts is how often a configuration may fail before it is given up. Machines fail by chance, too.
 const attempts = 2
 
-// batch runs what is left of a batch.
+// batch runs the starts of a batch that have not ended, each once; what was stopped runs again. Where a start of
+// several passes or the default breaks off, the rest of the batch is left: what it lacks is planned anew. A proof goes
+// on, to say all that fails.
 func (s *Sweep) batch(ctx context.Context, b int) error {
-	for i := range s.journal.batches[b].Starts {
-		if err := s.finish(ctx, b, i); err != nil {
-			return err
+	batch := s.journal.batches[b]
+	for i := range batch.Starts {
+		start := &batch.Starts[i]
+		for _, step := range start.Steps() {
+			r := s.journal.last(start, step.Sizes(perfrun.TrimUnit(start.Key)))
+			if r == nil || r.Outcome == Stopped {
+				if batch.Kind == Measure && s.reserved(start.Key) {
+					return nil
+				}
+				if !s.affords(start.Key) {
+					return errBudget
+				}
+				if err := s.preflight(ctx); err != nil {
+					return err
+				}
+				var err error
+				if r, err = s.run(ctx, b, i, step); err != nil {
+					return err
+				}
+			}
+			if came := r.reach(); came.died {
+				if batch.Kind != Prove && (len(start.Passes) > 1 || came.at == fit.ByDefault) {
+					return nil
+				}
+				break
+			}
 		}
 	}
 	return nil
-}
-
-// finish runs what is left of a start. When a run dies, what ran at the first size without a time is to blame. That is
-// tried once more by itself; if it fails again, the rest goes on without it. A proof with a run that failed proves
-// nothing, so its starts have one attempt.
-func (s *Sweep) finish(ctx context.Context, b, i int) error {
-	batch := s.journal.batches[b]
-	start := &batch.Starts[i]
-	for before := -1; ; {
-		subject := s.account(start.Key)
-		if subject.progress == before || subject.givenUp(fit.ByDefault) {
-			return nil
-		}
-		before = subject.progress
-		if batch.Kind == Prove {
-			if slices.ContainsFunc(s.journal.runsOf(start), func(r *Run) bool {
-				return r.Outcome == Failed || r.Outcome == Refused
-			}) {
-				return nil
-			}
-		} else if c, ok := subject.suspect(start); ok {
-			alone := fit.Plan{Sizes: start.Sizes}
-			of := slices.Repeat(fit.Pass{c}, len(start.Sizes))
-			kind := batch.Kind
-			if kind == Try { // which has one start
-				kind = Measure
-			}
-			if err := s.add(ctx, kind, start.Key, alone, of); err != nil {
-				return err
-			}
-			continue
-		}
-		begin := Run{Batch: b, Start: i, of: start, kind: batch.Kind}
-		for _, c := range start.ConfigsAt(start.Sizes) {
-			if subject.givenUp(c) {
-				begin.Without = append(begin.Without, c)
-			}
-		}
-		left := s.left(start, begin.Without)
-		if len(left) == 0 {
-			return nil
-		}
-		if err := s.measure(ctx, begin, left); err != nil {
-			return err
-		}
-	}
-}
-
-// add runs one more start of one pass.
-func (s *Sweep) add(ctx context.Context, kind Kind, key fit.Key, plan fit.Plan, pass fit.Pass) error {
-	start := perfrun.Of(key, s.setting, plan, []fit.Pass{pass}, s.number(key))
-	return s.begin(ctx, Batch{Kind: kind, Starts: []perfrun.Start{start}})
 }
 
 // number is that of a subject's next start, from 1.
@@ -103,65 +76,17 @@ func (s *Sweep) number(key fit.Key) (n int) {
 	return n + 1
 }
 
-// measure runs some passes of a start: the sizes that are left of each, until a run does not end well.
-func (s *Sweep) measure(ctx context.Context, r Run, left map[int][]uint64) error {
-	key := r.of.Key
-	for _, part := range s.parts(r.of, left) {
-		if r.kind == Measure && s.reserved(key) {
-			s.cutShort[key] = true
-			return nil
-		}
-		if !s.affords(key) {
-			return errBudget
-		}
-		if err := s.preflight(ctx); err != nil {
-			return err
-		}
-		r.Passes, r.Sizes = part.passes, part.step.Sizes(perfrun.TrimUnit(key))
-		if outcome, err := s.run(ctx, r, part.step); err != nil || outcome != Measured {
-			return err
-		}
-	}
-	return nil
-}
-
-// part is what one process measures of a start.
-type part struct {
-	step   perfrun.Step
-	passes []int
-}
-
-// parts are the processes that measure what is left of a start, by pass. Several passes run all of its sizes.
-func (s *Sweep) parts(start *perfrun.Start, left map[int][]uint64) (all []part) {
-	unit := perfrun.TrimUnit(start.Key)
-	passes := slices.Sorted(maps.Keys(left))
-	steps := perfrun.Steps(left[passes[0]], unit)
-	if len(start.Passes) > 1 {
-		steps = perfrun.PassSteps(start.Sizes, unit)
-	}
-	for _, step := range steps {
-		p := part{step: step}
-		for _, k := range passes {
-			if slices.ContainsFunc(step.Sizes(unit), func(b uint64) bool { return slices.Contains(left[k], b) }) {
-				p.passes = append(p.passes, k)
-			}
-		}
-		if len(p.passes) > 0 {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
 // run starts one process and waits for it, within what is left of the budget. The journal knows of it before and after.
-func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome, error) {
+func (s *Sweep) run(ctx context.Context, batch, start int, step perfrun.Step) (*Run, error) {
 	if s.Budget > 0 {
 		within, cancel := context.WithTimeoutCause(ctx, s.Budget-s.spent(), errBudget)
 		defer cancel()
 		ctx = within
 	}
-	begin.ID, begin.Job = len(s.journal.runs)+1, launch.Allocation()
-	begin.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", begin.ID, begin.of.Name))
+	of := &s.journal.batches[batch].Starts[start]
+	begin := Run{ID: len(s.journal.runs) + 1, Batch: batch, Start: start, Sizes: step.Sizes(perfrun.TrimUnit(of.Key)),
+		Job: launch.Allocation(), of: of, kind: s.journal.batches[batch].Kind}
+	begin.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", begin.ID, of.Name))
 	dumps := s.dumps(&begin)
 	argv, files, err := s.command(&begin, step, dumps)
 	for name, text := range files {
@@ -170,21 +95,21 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		}
 	}
 	if err != nil {
-		return Failed, err
+		return nil, err
 	}
 	begin.Command = cli.ShellWords(argv)
 	log, err := os.OpenFile(filepath.Join(s.Dir, begin.Log), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return Failed, err
+		return nil, err
 	}
 	defer log.Close()
 	begin.Begun = time.Now()
 	if _, err := fmt.Fprintf(log, "%s\n# %s\n# begun %s\n", begin.mark(), begin.Command,
 		begin.Begun.Format(time.DateTime)); err != nil {
-		return Failed, err
+		return nil, err
 	}
 	if err := s.journal.write(line{Begin: &begin}); err != nil {
-		return Failed, err
+		return nil, err
 	}
 	r := s.journal.runs[begin.ID-1]
 	process := s.process(argv, log)
@@ -197,18 +122,29 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	setUp := s.judge(ctx, r, text, ended)
 	r.Seconds = time.Since(begin.Begun).Seconds()
 	if err := s.journal.write(line{End: &ending{r.ID, r.End}}); err != nil {
-		return Failed, err
+		return nil, err
 	}
+	r.settle()
 	s.Say("%s", s.report(r))
 	if dumps {
 		if err := s.keepTopology(); err != nil {
-			return r.Outcome, err
+			return nil, err
 		}
 	}
 	if r.Outcome == Stopped {
-		return Stopped, cmp.Or(setUp, ended)
+		return nil, cmp.Or(setUp, ended)
 	}
-	return r.Outcome, nil
+	return r, nil
+}
+
+// settle takes what a run that broke off measured for no verification: others come after it.
+func (r *Run) settle() {
+	if r.found == nil || r.Outcome != Stopped && !r.reach().died {
+		return
+	}
+	for i := range r.found.Samples {
+		r.found.Samples[i].Verify = false
+	}
 }
 
 // mark is the first line of a run's log.
@@ -218,22 +154,6 @@ func (r *Run) mark() string {
 		only = r.of.ConfigsAt(r.Sizes)
 	}
 	return bench.Mark(r.of.Name, r.of.Key.Coll, r.of.Key.Comm, string(r.kind), only, r.of.Setting)
-}
-
-// at is the configuration that a run asks for in a pass of its start.
-func (r *Run) at(pass int, bytes uint64) nccl.Config {
-	if c := r.of.Passes[pass].At(bytes); !slices.Contains(r.Without, c) {
-		return c
-	}
-	return fit.ByDefault
-}
-
-// decided are the passes of a run, without what was given up.
-func (r *Run) decided() (all []perfrun.Pass) {
-	for _, k := range r.passes() {
-		all = append(all, r.of.Passes[k].Without(r.Without))
-	}
-	return all
 }
 
 // markKilled writes the end of a run that was going on when tunefit was killed.
@@ -248,7 +168,7 @@ func (s *Sweep) markKilled(r *Run) error {
 // command makes the command of a run, of the program's options and the environment that decides, and the files that its
 // ranks read.
 func (s *Sweep) command(r *Run, step perfrun.Step, dumps bool) (argv []string, files map[string][]byte, err error) {
-	key, passes := r.of.Key, r.decided()
+	key, passes := r.of.Key, r.of.Passes
 	perNode := key.Ranks / key.Nodes
 	each := s.perProcess(perNode)
 	args := s.Args

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -15,62 +14,91 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// tryOthers measures the settings that are to be tried: each in one start, of the default and of what is fastest under
-// the site's own. Then the best get a round of candidates, and meet the site's own in turns of fresh starts.
-func (s *Sweep) tryOthers(ctx context.Context) error {
-	if len(s.Settings) == 0 {
-		return nil
-	}
-	var refused []string
+// tryNext is what to measure next of the settings that are to be tried; nothing once they are compared. Each gets one
+// start of the default and of what is fastest under the site's own. Then the best get a round of candidates, and meet
+// the site's own in turns of fresh starts.
+func (s *Sweep) tryNext() (Batch, error) {
 	for _, setting := range s.Settings {
-		if slices.ContainsFunc(refused, func(words string) bool { return hasWords(setting, words) }) {
-			continue // one of its variables has a value that fails
-		}
-		isLeft, err := s.under(setting).tryFirst(ctx)
-		if err != nil {
-			return err
-		}
-		if isLeft {
-			refused = append(refused, setting)
+		u := s.under(setting)
+		for _, key := range s.Keys {
+			if b, err := u.first(key); err != nil || len(b.Starts) > 0 {
+				return b, err
+			}
 		}
 	}
 	meet := append([]*Sweep{s}, s.finalists()...)
 	if len(meet) == 1 {
-		return nil
+		return Batch{}, nil
 	}
+	turns := max(fit.MeetingStarts, s.Repetitions)
 	var names []string
 	for _, u := range meet[1:] {
 		names = append(names, u.setting)
-		for _, key := range s.Keys {
-			group, space, err := u.known(key)
-			if err != nil {
-				return err
-			}
-			if plan := space.Round(group); u.since(key, Measure) == 0 && len(plan.Passes) > 0 {
-				if err := u.plan(ctx, Measure, key, plan); err != nil {
-					return err
-				}
-			}
-		}
 	}
-	turns := max(fit.MeetingStarts, s.Repetitions)
-	s.Say("settings that meet the site's own in turns, in %d fresh starts each: %s", turns, strings.Join(names, "; "))
-	for turn := range turns {
+	if say := strings.Join(names, "; "); say != s.said {
+		s.said = say
+		s.Say("settings that meet the site's own in turns, in %d fresh starts each: %s", turns, say)
+	}
+	for turn := -1; turn < turns; turn++ { // the first is the round
 		for _, u := range meet {
 			for _, key := range s.Keys {
 				group, space, err := u.known(key)
 				if err != nil {
-					return err
+					return Batch{}, err
 				}
-				if u.since(key, Verify) <= turn && group != nil && u.whyNotMeasured(key) == "" {
-					if err := u.plan(ctx, Verify, key, space.Meeting(group)); err != nil {
-						return err
-					}
+				b := u.alone(key, space)
+				switch {
+				case group == nil || u.whyNotMeasured(key) != "":
+					continue
+				case len(b.Starts) > 0:
+				case turn < 0 && u != s && u.since(key, Measure) == 0:
+					b = u.planned(Measure, key, space.Round(group))
+				case turn >= 0 && u.since(key, Verify) <= turn:
+					b = u.planned(Verify, key, space.Meeting(group))
+				}
+				if len(b.Starts) > 0 {
+					return b, nil
 				}
 			}
 		}
 	}
-	return nil
+	return Batch{}, nil
+}
+
+// first is what the first start of a setting measures of a subject; nothing if it did, or nothing runs under it.
+func (s *Sweep) first(key fit.Key) (b Batch, err error) {
+	own := s.under("")
+	group, space, err := own.known(key)
+	if err != nil || group == nil || s.isLeft() || own.whyNotMeasured(key) != "" {
+		return b, err
+	}
+	if b = s.alone(key, space); len(b.Starts) > 0 {
+		return b, nil
+	}
+	if tried := s.tried(key); tried >= 0 && !slices.ContainsFunc(space.Sizes, func(size uint64) bool {
+		return !slices.Contains(s.journal.batches[tried].Starts[0].Sizes, size)
+	}) {
+		return b, nil
+	}
+	space.Failed = append(space.Failed, s.givenUp(key)...)
+	return s.planned(Try, key, space.Meeting(group)), nil
+}
+
+// isLeft reports whether nothing runs under a setting, or under one that has some of its variables, and says why once.
+func (s *Sweep) isLeft() bool {
+	for _, setting := range s.Settings {
+		u := s.under(setting)
+		for _, key := range s.Keys {
+			if reason := u.whyNotMeasured(key); reason != "" && hasWords(s.setting, setting) {
+				if !u.concluded[key] {
+					s.Say("the setting %s is left out, and so are those with all of its variables: %s", setting, reason)
+				}
+				u.concluded[key] = true
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hasWords reports whether a setting has all variables of another one.
@@ -79,49 +107,21 @@ func hasWords(setting, words string) bool {
 	return !slices.ContainsFunc(strings.Fields(words), func(w string) bool { return !slices.Contains(has, w) })
 }
 
-// tryFirst measures the first start of a setting, unless it did already. It reports whether the setting is left out,
-// since nothing runs under it.
-func (s *Sweep) tryFirst(ctx context.Context) (isLeft bool, err error) {
-	own := s.under("")
-	for _, key := range s.Keys {
-		group, space, err := own.known(key)
-		if err != nil {
-			return false, err
-		}
-		if tried := s.tried(key); tried < 0 || slices.ContainsFunc(space.Sizes, func(size uint64) bool {
-			return !slices.Contains(s.journal.batches[tried].Starts[0].Sizes, size)
-		}) {
-			if group == nil || own.whyNotMeasured(key) != "" {
-				continue
-			}
-			if err := s.plan(ctx, Try, key, space.Meeting(group)); err != nil {
-				return false, err
-			}
-		}
-		if reason := s.whyNotMeasured(key); reason != "" {
-			s.Say("the setting %s is left out, and so are those with all of its variables: %s", s.setting,
-				reason)
-			return true, nil
+// came reports whether all starts of a batch came to their end.
+func (j *journal) came(b *Batch) bool {
+	for i := range b.Starts {
+		if slices.ContainsFunc(j.runsOf(&b.Starts[i]), func(r *Run) bool { return r.reach().died }) {
+			return false
 		}
 	}
-	return false, nil
+	return true
 }
 
-// plan measures a plan under the setting.
-func (s *Sweep) plan(ctx context.Context, kind Kind, key fit.Key, plan fit.Plan) error {
-	b := Batch{Kind: kind, Channels: s.Choices.Channels}
-	s.addStarts(&b, key, plan)
-	if err := s.preflight(ctx); err != nil {
-		return err
-	}
-	return s.begin(ctx, b)
-}
-
-// tried is the last batch of a subject that tried its setting first; -1: none.
+// tried is the last batch that tried the setting on a subject first; -1: none.
 func (s *Sweep) tried(key fit.Key) (batch int) {
 	batch = -1
 	for b, of := range s.journal.batches {
-		if of.Kind == Try && keyOf(&of.Starts[0]) == (subjectKey{key, s.setting}) {
+		if of.Kind == Try && keyOf(&of.Starts[0]) == (subjectKey{key, s.setting}) && s.journal.came(of) {
 			batch = b
 		}
 	}
@@ -131,10 +131,11 @@ func (s *Sweep) tried(key fit.Key) (batch int) {
 // since counts the batches of a kind that a subject has since any setting was tried first.
 func (s *Sweep) since(key fit.Key, kind Kind) (n int) {
 	for _, b := range s.journal.batches {
+		_, isAlone := b.Starts[0].Only()
 		switch {
 		case b.Kind == Try:
 			n = 0
-		case b.Kind == kind && keyOf(&b.Starts[0]) == subjectKey{key, s.setting}:
+		case b.Kind == kind && keyOf(&b.Starts[0]) == subjectKey{key, s.setting} && !isAlone && s.journal.came(b):
 			n++
 		}
 	}
@@ -143,17 +144,14 @@ func (s *Sweep) since(key fit.Key, kind Kind) (n int) {
 
 // finalists are the settings that meet the site's own, by their first starts alone: the same whenever it is asked.
 func (s *Sweep) finalists() (all []*Sweep) {
-	first := len(s.journal.runs) // of the runs in which settings were tried
-	for _, r := range s.journal.runs {
-		if r.kind == Try {
-			first = min(first, r.ID)
-		}
+	first := slices.IndexFunc(s.journal.runs, func(r *Run) bool { return r.kind == Try })
+	if first < 0 {
+		return nil
 	}
-	sets := []*fit.Set{s.setOf(func(r *Run) bool { return r.ID < first })}
+	sets := []*fit.Set{s.setOf(func(r *Run) bool { return r.ID <= first })}
 	var tried []*Sweep
 	for _, setting := range s.Settings {
-		u := s.under(setting)
-		if !slices.ContainsFunc(s.Keys, func(k fit.Key) bool { return u.whyNotMeasured(k) != "" }) {
+		if u := s.under(setting); !u.isLeft() {
 			tried = append(tried, u)
 			sets = append(sets, u.setOf(func(r *Run) bool { return r.Batch == u.tried(r.of.Key) }))
 		}
@@ -178,30 +176,11 @@ func (r *Run) untaken(text []byte) string {
 			same := has == value || err == nil && has == strconv.FormatInt(asked, 10)
 			if isSet && !same {
 				return fmt.Sprintf("NCCL says that it took %s=%s in place of %[1]s=%[3]s (is it set in nccl.conf?)",
-					name,
-					has, value)
+					name, has, value)
 			}
 		}
 	}
 	return ""
-}
-
-// first estimates the starts that are left of the first of a setting.
-func (s *Sweep) first(key fit.Key) int {
-	if tried := s.tried(key); tried >= 0 {
-		return s.notBegun(s.journal.batches[tried], key)
-	}
-	_, verify := s.expected(key)
-	return verify
-}
-
-// meetings estimates the starts that are left of the turns that settings meet in.
-func (s *Sweep) meetings(key fit.Key) int {
-	if len(s.Settings) == 0 {
-		return 0
-	}
-	_, verify := s.expected(key)
-	return 3 * verify * max(0, max(fit.MeetingStarts, s.Repetitions)-s.since(key, Verify))
 }
 
 // mostSettings is how many settings a sweep compares, with the site's own.

@@ -32,7 +32,7 @@ func BenchmarkResume(b *testing.B) {
 				if _, err := s.next(o.Keys[0]); err != nil {
 					b.Fatal(err)
 				}
-				_ = s.timeLeft()
+				_, _ = s.ahead()
 				next += time.Since(began)
 				if err := s.Close(); err != nil {
 					b.Fatal(err)

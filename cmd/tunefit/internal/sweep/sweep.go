@@ -88,6 +88,7 @@ type folder struct {
 	earlier         time.Duration // that runs took before this process
 	preflightPassed bool          // the preflight found nothing
 	moreGPUs        bool          // a node has more GPUs than runs use, as the preflight saw
+	said            string        // the settings that meet the site's own
 	cycles          string        // the option of nccl-tests that repeats all sizes; empty: not known yet
 }
 
@@ -116,6 +117,7 @@ func Open(o Options) (*Sweep, error) {
 		}
 		s.earlier += time.Duration(r.Seconds * float64(time.Second))
 		s.read(r)
+		r.settle()
 		if under := r.under(); under != nil && len(boundsNow) == 0 { // it goes on as it was begun
 			s.Bounds = under.Bounds()
 		}
@@ -224,38 +226,42 @@ func (s *Sweep) within(ctx context.Context, do func(context.Context) error) erro
 }
 
 func (s *Sweep) all(ctx context.Context) error {
-	// Prove goes on with a proof, which may be of a policy that has been edited since.
-	for b, batch := range s.journal.batches {
-		if batch.Kind != Prove && batch.Kind != Loaded {
-			if err := s.under(batch.Starts[0].Setting).batch(ctx, b); err != nil {
+	// What a killed sweep was about to run. Prove goes on with a proof, which may be of a policy that has been edited.
+	if b := len(s.journal.batches) - 1; b >= 0 {
+		if last := s.journal.batches[b]; last.Kind != Prove && last.Kind != Loaded {
+			if err := s.under(last.Starts[0].Setting).batch(ctx, b); err != nil {
 				return err
 			}
 		}
 	}
 	for _, key := range s.Keys {
-		for {
-			next, err := s.next(key)
-			if err != nil {
-				return err
-			}
-			if len(next.Starts) == 0 {
-				break
-			}
-			if !s.preflightPassed { // it may tell that a start measures one pass
-				if err := s.preflight(ctx); err != nil {
-					return err
-				}
-				continue
-			}
-			if err := s.begin(ctx, next); err != nil {
-				return err
-			}
+		if err := s.follow(ctx, func() (Batch, error) { return s.next(key) }); err != nil {
+			return err
 		}
 		s.conclude(key)
 	}
-	err := s.tryOthers(ctx)
+	err := s.follow(ctx, s.tryNext)
 	s.compared = err == nil
 	return err
+}
+
+// follow runs what is next until nothing is.
+func (s *Sweep) follow(ctx context.Context, next func() (Batch, error)) error {
+	for {
+		b, err := next()
+		if err != nil || len(b.Starts) == 0 {
+			return err
+		}
+		if !s.preflightPassed { // it may tell that a start measures one pass
+			if err := s.preflight(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.begin(ctx, b); err != nil {
+			return err
+		}
+	}
 }
 
 // begin writes a batch down, and runs it.
@@ -263,7 +269,7 @@ func (s *Sweep) begin(ctx context.Context, b Batch) error {
 	if err := s.journal.write(line{Batch: &b}); err != nil {
 		return err
 	}
-	return s.batch(ctx, len(s.journal.batches)-1)
+	return s.under(b.Starts[0].Setting).batch(ctx, len(s.journal.batches)-1)
 }
 
 func (s *Sweep) mark() string {

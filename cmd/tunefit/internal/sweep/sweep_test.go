@@ -249,15 +249,13 @@ exec REAL/all_reduce_perf "$@"
 	}
 	measured := map[string]int{}
 	for _, r := range c.runs() {
-		for _, pass := range r.Passes {
-			if r.Outcome == sweep.Measured {
-				measured[fmt.Sprint(r.Batch, r.Start, pass)]++
-			}
+		if r.Outcome == sweep.Measured {
+			measured[fmt.Sprint(r.Batch, r.Start, r.Sizes)]++
 		}
 	}
 	for at, n := range measured {
 		if n != 1 {
-			t.Errorf("pass %s was measured %d times", at, n)
+			t.Errorf("start %s was measured %d times", at, n)
 		}
 	}
 	for _, name := range []string{"policy.csv"} {
@@ -384,6 +382,10 @@ func TestSweepIsExtended(t *testing.T) {
 // nccl-tests that cannot repeat their sizes measure one configuration a start, and all that is measured counts.
 func TestSweepOfOldPrograms(t *testing.T) {
 	c := newCluster(t, "FAKEPERF_FAIL=no-cycles")
+	script, _ := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-4M", "--dry-run")
+	if strings.Contains(script, " -N ") || !strings.Contains(script, "since nccl-tests cannot repeat its sizes (-N") {
+		t.Errorf("by hand:\n%s", script)
+	}
 	out, errs := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-4M", "--algos", "ring", "--protos",
 		"ll,simple", "--channels", "4,32")
 	if !strings.Contains(errs, "; each measures one configuration at a size, since nccl-tests cannot repeat its sizes (-N") ||
