@@ -51,6 +51,16 @@ func Read(path string, most int64) ([]byte, error) {
 	return All(f, most)
 }
 
+// ReadOwned is Read for a file that nobody else can change; see OpenOwned.
+func ReadOwned(path string, trust bool, most int64) ([]byte, error) {
+	f, _, err := OpenOwned(path, trust)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return All(f, most)
+}
+
 // All is Read for a file that is open already.
 func All(f *os.File, most int64) ([]byte, error) {
 	info, err := f.Stat()

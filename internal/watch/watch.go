@@ -160,7 +160,7 @@ func (f *file) pause(d time.Duration) bool {
 
 // state is what a look at a file finds.
 type state struct {
-	id  ID
+	id  id
 	err string // why there is nothing to be seen
 }
 
@@ -169,7 +169,7 @@ func look(path string) state {
 	if err != nil {
 		return state{err: safefile.Reason(err).Error()}
 	}
-	return state{id: Identify(info)}
+	return state{id: identify(info)}
 }
 
 // Close ends all watching. Nothing of the Watcher runs afterwards, except what

@@ -7,15 +7,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -53,14 +50,6 @@ func (s Settings) names() string {
 	return s.Policy.Path + " and " + s.Model.Path
 }
 
-// mostBytes is the size up to which a file is read.
-func (s Settings) mostBytes() int64 {
-	if s.live {
-		return MaxLiveBytes
-	}
-	return MaxFileBytes
-}
-
 // MaxFileBytes is the size up to which a policy file or a model file is read; 100 000
 // rows are about 5 MB.
 const MaxFileBytes = model.MaxFileBytes
@@ -73,20 +62,16 @@ const MaxLiveBytes = 8 << 20
 const readLimit = 10 * time.Second
 
 // file is one state of a policy file or a model file, and what it means. The communicators of a process share it, so
-// that it is parsed once. A file that has changed is another state; only id, idHolds and text of a state change.
+// that it is parsed once. A file that has changed is another state.
 type file struct {
 	fileKey
-
-	// Guarded by Loader.mu.
-	id      watch.ID
-	idHolds bool   // any later change has another id (watch.ID.ShowsNextChange)
-	text    []byte // versionOf replaces it by equal bytes
+	text   []byte // guarded by Loader.mu: versionOf replaces it by equal bytes
+	unread error  // the file could not be read
 
 	parse  func() // once; sets what follows
 	policy *policy.Policy
 	model  *model.Model // policy or model is set, unless there is an error
 	faults error        // in the text, one a line
-	unread error        // the file could not be read
 	report sync.Once    // of its faults in the log
 }
 
@@ -100,6 +85,8 @@ type fileKey struct {
 // compile sets the policy or the model of a file.
 func (f *file) compile(text []byte) (err error) {
 	switch {
+	case f.unread != nil:
+		return nil
 	case f.isModel && f.deterministic:
 		return fmt.Errorf("%s: a model chooses by the size of the call, and sums must not depend on that (needed: "+
 			"unset %s)", f.Path, f.Variable)
@@ -136,65 +123,35 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	if key.Path == "" {
 		return nil
 	}
-	var before, found *file
-	var err error
-	l.mu.Lock()
-	if f := l.files[key]; f != nil {
-		before = &file{fileKey: key, id: f.id, idHolds: f.idHolds}
-	}
-	l.mu.Unlock()
-	if before == nil || !s.KeepFirst {
-		// No lock is held while the file system is asked.
-		found, err = safefile.Within(l.timeouts, key.Path, readLimit,
-			func() (*file, error) { return l.readFile(key, before, s) })
-	}
 	l.mu.Lock()
 	f := l.files[key]
-	switch {
-	case f != nil && s.KeepFirst:
-	case err != nil:
-		if f == nil || f.unread == nil || f.unread.Error() != err.Error() {
-			f = &file{fileKey: key, unread: err, parse: func() {}}
-		}
-	case found == nil: // it has not changed
-	case f != nil && f.unread == nil && bytes.Equal(f.text, found.text):
-		f.id, f.idHolds = found.id, found.idHolds
-	default:
-		f = found
-		text := f.text
-		f.parse = sync.OnceFunc(func() { f.faults = f.compile(text) })
-	}
-	l.files[key] = f
 	l.mu.Unlock()
+	if f == nil || !s.KeepFirst {
+		// No lock is held while the file system is asked.
+		text, err := safefile.Within(l.timeouts, key.Path, readLimit,
+			func() ([]byte, error) { return safefile.ReadOwned(key.Path, s.Trust, MaxFileBytes) })
+		l.mu.Lock()
+		f = l.files[key]
+		if s.live && len(text) > MaxLiveBytes && !f.is(text, err) { // it was not read at an init
+			text, err = nil, tooLarge(len(text))
+		}
+		if f == nil || !s.KeepFirst && !f.is(text, err) {
+			f = &file{fileKey: key, text: text, unread: safefile.Reason(err)}
+			f.parse = sync.OnceFunc(func() { f.faults = f.compile(text) })
+			l.files[key] = f
+		}
+		l.mu.Unlock()
+	}
 	f.parse()
 	return f
 }
 
-// readFile reads a file that has changed since before; nil: it has not. A new state that is too large is not read.
-func (l *Loader) readFile(key fileKey, before *file, s Settings) (*file, error) {
-	if before != nil && before.idHolds {
-		if info, err := os.Stat(key.Path); err == nil && watch.Identify(info) == before.id {
-			return nil, nil
-		}
+// is reports that a file that was read anew is in this state. The caller holds Loader.mu. f may be nil.
+func (f *file) is(text []byte, unread error) bool {
+	if f == nil || f.unread == nil || unread == nil {
+		return f != nil && f.unread == unread && bytes.Equal(f.text, text)
 	}
-	f, info, err := safefile.OpenOwned(key.Path, s.Trust)
-	if err != nil {
-		return nil, safefile.Reason(err)
-	}
-	defer f.Close()
-	now := &file{fileKey: key, id: watch.Identify(info)}
-	most := s.mostBytes()
-	switch {
-	case info.Size() > most && before != nil && now.id == before.id: // it was read when more was allowed
-		return nil, nil
-	case info.Size() > most:
-		return nil, tooLarge(info.Size(), most)
-	}
-	if now.text, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
-		return nil, safefile.Reason(err)
-	}
-	now.idHolds = now.id.ShowsNextChange()
-	return now, nil
+	return f.unread.Error() == safefile.Reason(unread).Error()
 }
 
 // otherRanks says why a rank fails if it cannot read a file that another rank may have read.
@@ -268,12 +225,8 @@ func (f *file) logFailure(live bool, log telemetry.Log) {
 	}
 }
 
-func tooLarge(size, most int64) error {
-	if most == MaxFileBytes {
-		return fmt.Errorf("%s is too large (allowed: up to %s)", nccl.FormatBytes(uint64(size)),
-			nccl.FormatBytes(MaxFileBytes))
-	}
+func tooLarge(size int) error {
 	return fmt.Errorf("%s is too large for a change during a run (allowed: up to %s; communicators that are created "+
 		"later read up to %s)",
-		nccl.FormatBytes(uint64(size)), nccl.FormatBytes(uint64(most)), nccl.FormatBytes(MaxFileBytes))
+		nccl.FormatBytes(uint64(size)), nccl.FormatBytes(MaxLiveBytes), nccl.FormatBytes(MaxFileBytes))
 }

@@ -25,12 +25,12 @@ type Pass struct {
 // completes each but DefaultPass. Unlike Load it fails if anything cannot be used: a rank without it would decide
 // otherwise than the others.
 func (l *Loader) LoadPasses(plan Named, s Settings, log telemetry.Log) ([]Pass, error) {
-	f, err := safefile.Within(l.timeouts, plan.Path, readLimit,
-		func() (*file, error) { return l.readFile(fileKey{Named: plan}, nil, s) })
+	text, err := safefile.Within(l.timeouts, plan.Path, readLimit,
+		func() ([]byte, error) { return safefile.ReadOwned(plan.Path, s.Trust, MaxFileBytes) })
 	if err != nil {
-		return nil, fmt.Errorf("%s=%s: %w", plan.Variable, plan.Path, err)
+		return nil, fmt.Errorf("%s=%s: %w", plan.Variable, plan.Path, safefile.Reason(err))
 	}
-	names, err := passNames(plan.Path, string(f.text))
+	names, err := passNames(plan.Path, string(text))
 	if err != nil {
 		return nil, err
 	}

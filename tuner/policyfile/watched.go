@@ -117,7 +117,7 @@ func (s *watchedSet) read(always bool) {
 		return
 	}
 	if len(v.content) > MaxLiveBytes { // read for a communicator that was created later
-		log.Warnf("%s: %v; keeping version %.12s", s.settings.names(), tooLarge(int64(len(v.content)), MaxLiveBytes),
+		log.Warnf("%s: %v; keeping version %.12s", s.settings.names(), tooLarge(len(v.content)),
 			good.EffectDigest())
 		s.loader.judged(s.settings.names(), true)
 		return
