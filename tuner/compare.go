@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -27,23 +28,21 @@ func (c *Communicator) takeTurns(change time.Duration) {
 		return
 	}
 	log := c.log.About(about(c.info))
-	config := trial.Config{Key: c.key(), Comm: c.info.Comm, Versions: memberVersions{c.member}, Change: change,
-		Canary: c.settings.canary, Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
-		Log: log}
+	config := trial.Config{Evidence: trial.Evidence{Key: c.key(), Comm: c.info.Comm}, Versions: memberVersions{c.member},
+		Change: change, Canary: c.settings.canary, Clock: c.info.Clock, NewStamps: c.info.NewStamps,
+		Peers: &c.plugin.peers, Peer: peer, Log: log, Save: c.keeper(log, c.member.PublishStatus)}
 	if c.settings.learn != "" {
-		// What tunefit status shows is the evidence, which has the finding in it.
-		config.Tell = c.publisher(func(context.Context, []byte) error { return nil })
 		base := c.inForce().Version
 		c.shapes = newShapes(base, c.info)
 		c.background("nothing is learned any more, and the active version stays", func(ctx context.Context) {
-			config.Learn = c.learning.subject(log, c.settings.learnBudget, base, c.shapes, c.member.PublishStatus)
+			config.Evidence = c.learning.newEvidence()
+			config.Learn = c.learning.subject(log, config.Evidence, c.settings.learnBudget, base, c.shapes)
 			if config.Learn != nil {
 				trial.Conduct(ctx, config)
 			}
 		})
 		return
 	}
-	config.Tell = c.publisher(c.member.PublishStatus)
 	if c.settings.compare != "" {
 		if other := c.compared(); other != nil {
 			config.Other = other
@@ -97,24 +96,36 @@ func (c *Communicator) compared() *policyfile.Version {
 	return read
 }
 
-// publisher returns a function that publishes a comparison's findings in the metrics and in
-// NCCL_TUNER_RECORD. By note it also publishes them to `tunefit status`.
-func (c *Communicator) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Conclusion) {
-	log, warned := c.log.About(about(c.info)), false
-	return func(ctx context.Context, f trial.Conclusion) {
-		c.found.Store(&f)
-		text, err := json.Marshal(f)
-		if err != nil {
-			panic(err) // strings, numbers and times
+// keeper returns a function that keeps what is found out: a comparison in the metrics and in NCCL_TUNER_RECORD, what is
+// learned in NCCL_TUNER_LEARN. By publish it also tells `tunefit status`.
+func (c *Communicator) keeper(log telemetry.Log, publish func(context.Context, []byte) error) func(context.Context,
+	trial.Evidence) {
+	warned := map[string]bool{} // once each, not after each pair
+	check := func(setting, what string, err error) {
+		if err != nil && !warned[setting] {
+			warned[setting] = true
+			log.Warnf("%s: %s is not written: %v", setting, what, safefile.Reason(err))
 		}
-		if dir := c.settings.record; dir != "" {
-			if err := telemetry.WriteFinding(&c.plugin.timeouts, dir, f, text); err != nil && !warned {
-				warned = true // once, not after each pair
-				log.Warnf("%s=%s: the comparison is not written: %v", EnvRecord, dir, err)
+	}
+	return func(ctx context.Context, e trial.Evidence) {
+		var found any = e.Result
+		if e.Result != nil {
+			if c.found.Store(e.Result); c.settings.record != "" {
+				check(EnvRecord+"="+c.settings.record, "the comparison",
+					telemetry.WriteFinding(&c.plugin.timeouts, c.settings.record, e.Result))
 			}
 		}
-		if err := note(ctx, text); err != nil && ctx.Err() == nil {
-			log.Infof("tunefit status cannot show the comparison: %v", err)
+		if c.settings.learn != "" {
+			check(EnvLearn+"="+c.settings.learn, "what is learned", c.learning.save(e))
+			e.Runs = nil
+			found = e
+		}
+		text, err := json.Marshal(found)
+		if err == nil {
+			err = publish(ctx, text)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Infof("tunefit status cannot show what is found out: %v", err)
 		}
 	}
 }

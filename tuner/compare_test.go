@@ -53,14 +53,14 @@ func TestFindingsAreTold(t *testing.T) {
 		var log recorder
 		var notes []string
 		c := &Communicator{plugin: New(env()), settings: settings{record: record}, log: log.log()}
-		tell := c.publisher(func(_ context.Context, text []byte) error {
+		keep := c.keeper(c.log.About(about(c.info)), func(_ context.Context, text []byte) error {
 			notes = append(notes, string(text))
 			return nil
 		})
 		last := trial.Conclusion{Key: "c", Began: time.Unix(1_000_000, 0)}
 		for pairs := range 4 {
 			last.Pairs, last.Mean = pairs, -0.01*float64(pairs)
-			tell(t.Context(), last)
+			keep(t.Context(), trial.Evidence{Result: &last})
 		}
 		if len(notes) != 4 || c.found.Load().Mean != last.Mean {
 			t.Errorf("%q: %d notes, %+v", record, len(notes), c.found.Load())

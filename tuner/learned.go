@@ -3,7 +3,6 @@ package tuner
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,38 +62,23 @@ func newLearning(s settings, p *Plugin, key string, info CommInfo, log telemetry
 }
 
 // subject is what a communicator may learn about whose calls are decided by base; nil where the directory cannot be
-// read. publish tells tunefit status what is known.
-func (l *learning) subject(log telemetry.Log, budget float64, base *policyfile.Version, calls *shapes,
-	publish func(context.Context, []byte) error) *trial.Subject {
+// read.
+func (l *learning) subject(log telemetry.Log, evidence trial.Evidence, budget float64, base *policyfile.Version,
+	calls *shapes) *trial.Subject {
 	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
 		"may change in their last bits", EnvLearn, l.dir)
-	evidence, warned := l.newEvidence(), false
 	earlier, proven, err := l.earlier(evidence)
 	if err != nil { // it would be overwritten
 		log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, l.dir, err)
 		return nil
 	}
 	return &trial.Subject{
-		Evidence: evidence, Budget: budget, Earlier: earlier,
+		Budget: budget, Earlier: earlier,
 		Choose: func(of map[uint64]int, step time.Duration) ([]trial.Factor, []string) {
 			return calls.factors(of, step, proven)
 		},
 		With: func(factors []trial.Factor, arms []int) (trial.Variant, error) {
 			return l.with(base, factors, arms)
-		},
-		Save: func(ctx context.Context, e trial.Evidence) {
-			if err := l.save(e); err != nil && !warned {
-				warned = true // once, not every ten blocks
-				log.Warnf("%s=%s: what is learned is not written: %v", EnvLearn, l.dir, safefile.Reason(err))
-			}
-			e.Runs = nil
-			text, err := json.Marshal(e)
-			if err == nil {
-				err = publish(ctx, text)
-			}
-			if err != nil && ctx.Err() == nil {
-				log.Infof("tunefit status cannot show what is learned: %v", err)
-			}
 		},
 	}
 }
@@ -124,18 +108,8 @@ func (l *learning) newEvidence() trial.Evidence {
 // path is the path of a file in the directory of NCCL_TUNER_LEARN.
 func (l *learning) path(name string) string { return filepath.Join(l.dir, name) }
 
-// readOwn returns what a file holds that nobody else can change.
-func (l *learning) readOwn(path string, most int64) ([]byte, error) {
-	f, _, err := safefile.OpenOwned(path, l.trust)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return safefile.All(f, most)
-}
-
 func (l *learning) readEvidence(path string) (*trial.Evidence, error) {
-	text, err := l.readOwn(path, mostEvidence)
+	text, err := safefile.ReadOwned(path, l.trust, mostEvidence)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, safefile.Reason(err))
 	}
@@ -295,7 +269,7 @@ func (l *learning) withLearned(v *policyfile.Version) *policyfile.Version {
 	path := l.path(LearnedFile)
 	if l.rows == nil {
 		text, err := safefile.Within(l.timeouts, path, learnLimit, func() ([]byte, error) {
-			return l.readOwn(path, policyfile.MaxLiveBytes)
+			return safefile.ReadOwned(path, l.trust, policyfile.MaxLiveBytes)
 		})
 		if err == nil {
 			l.rows, err = l.usable(text)

@@ -49,7 +49,7 @@ func (s *scheduler) compare(a, b Variant, canary bool) {
 	switch {
 	case a.EffectDigest() == b.EffectDigest():
 		s.Log.Warnf("nothing is compared: %s and %s mean the same", a, b)
-	case !s.watch(a):
+	case !s.watchFor(s.doing, a):
 		s.Log.Warnf("nothing is compared: there is no memory for it")
 	default:
 		s.asked = a
@@ -72,8 +72,7 @@ func (s *scheduler) follows(ctx context.Context, now time.Time) bool {
 	if s.sides[A] == nil {
 		return false
 	}
-	block := max(s.length, lengthFor(0, s.Change))
-	side, ended := s.follower.ended(now, block, s.sides, s.Peers.others(s.Peer))
+	side, ended := s.follower.ended(now, max(s.length, lengthFor(pace{change: s.Change})), s.sides, s.Peers, s.Peer)
 	if ended {
 		s.Log.Infof("the comparison of %s with %s ends: another communicator of this process has ended its own; "+
 			"%s stays active", s.sides[A], s.sides[B], s.sides[side])
@@ -87,49 +86,38 @@ func (s *scheduler) judgeTurns(ctx context.Context) {
 	if r := s.experiment.result(); r.State != Running {
 		s.endTurns(ctx, r.State, A)
 	} else {
-		s.tell(ctx, s.found(r, A))
+		s.tell(ctx, r, A)
 	}
 }
 
 // endTurns ends the comparison. The side stays, unless what it found says that A must not.
 func (s *scheduler) endTurns(ctx context.Context, why State, stays Side) {
+	var r Result
 	proves, known := s.tried != nil, s.length > 0
-	var c Conclusion
 	if known {
-		r := s.experiment.result()
+		r = s.experiment.result()
 		r.State = why
 		if why != Followed && (s.Canary && r.Slower() || proves && !r.Faster()) {
 			stays = B
 		}
-		c = s.found(r, stays)
 	}
 	if s.leave(s.sides[stays]); known {
-		s.tell(ctx, c)
+		s.tell(ctx, r, stays)
 		if why != Edited && why != Followed {
-			s.logEnd(c, stays)
+			s.logEnd(stays)
 		}
 	}
-	if !proves {
-		return
-	}
-	if c.Faster() && stays == A {
-		for i, k := range s.all.leaders() {
-			s.all.Factors[i].Arms[k].Proven = k > 0
+	switch {
+	case !proves:
+	case r.Faster() && stays == A:
+		for i, k := range s.Evidence.leaders() {
+			s.Evidence.Factors[i].Arms[k].Proven = k > 0
 		}
 		s.finish(ctx, Learned)
-	} else {
+	default:
 		s.leave(s.base)
 		s.finish(ctx, Nothing)
 	}
-}
-
-// tell tells what is known.
-func (s *scheduler) tell(ctx context.Context, c Conclusion) {
-	if s.tried != nil {
-		s.all.Result = &c
-		s.save(ctx)
-	}
-	s.Tell(ctx, c)
 }
 
 // pairs is how many blocks of a comparison each side has.
@@ -158,26 +146,26 @@ func (e *experiment) result() Result {
 	return r
 }
 
-// found is what is known by now.
-func (s *scheduler) found(r Result, stays Side) Conclusion {
+// tell tells what is known by now.
+func (s *scheduler) tell(ctx context.Context, r Result, stays Side) {
 	side := func(of Side) Compared { return Compared{s.sides[of].String(), s.sides[of].EffectDigest()} }
-	return Conclusion{
-		Key: s.Key, Comm: s.Comm,
+	s.Evidence.Result = &Conclusion{
+		Key: s.Evidence.Key, Comm: s.Evidence.Comm,
 		A: side(A), B: side(B), Canary: s.canary, Stays: stays.String(), Began: s.began, At: s.now(),
 		StepCalls: s.reference, StepSeconds: s.steps.took.Seconds(), BlockSeconds: s.length.Seconds(),
 		Result: r,
 	}
+	s.save(ctx)
 }
 
 // logEnd says what was found.
-func (s *scheduler) logEnd(c Conclusion, stays Side) {
-	how, then := s.Log.Infof, fmt.Sprintf("%s stays active", s.sides[stays])
-	switch {
-	case stays == B && s.tried != nil:
+func (s *scheduler) logEnd(stays Side) {
+	c, how, then := s.Evidence.Result, s.Log.Infof, fmt.Sprintf("%s stays active", s.sides[stays])
+	if stays == B {
 		then = fmt.Sprintf("%s is active again", s.sides[B])
-	case stays == B:
-		how, then = s.Log.Warnf,
-			fmt.Sprintf("%s is active again; an edit that changes what the file means is tried anew", s.sides[B])
+		if s.tried == nil {
+			then += "; an edit that changes what the file means is tried anew"
+		}
 	}
 	if c.State == NoChange || c.Slower() && s.tried == nil {
 		how = s.Log.Warnf

@@ -62,7 +62,7 @@ const (
 	Budget   State = "budget"   // it has lasted long enough
 	Edited   State = "edited"   // one side was given up by an edit
 	Followed State = "followed" // another communicator has ended its comparison; this one alone would find less
-	NoChange State = "nochange" // sides do not come into force, or steps cannot be told
+	NoChange State = "nochange" // sides do not come into force
 )
 
 // Limits of a comparison.
@@ -108,7 +108,7 @@ func (r Result) String() string {
 func (c Conclusion) Verdict() string {
 	switch {
 	case c.State == NoChange && !c.Known():
-		return "given up: the versions did not become active by turns, or a step takes too long"
+		return "given up: the versions did not become active by turns"
 	case c.State == Followed:
 		return "not known: another communicator of the process has ended its comparison"
 	case !c.Known() && c.State != Running:

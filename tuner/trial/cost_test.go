@@ -26,7 +26,7 @@ func lossyJob(t *testing.T, seed uint64) (j *learningJob, lost *float64, effects
 			if j.s.tried == nil {
 				*lost += effects[i][k] / 5
 			} else if k > 0 { // what was found
-				for i, k := range j.s.all.leaders() {
+				for i, k := range j.s.Evidence.leaders() {
 					*lost += effects[i][k] / 5
 				}
 			}

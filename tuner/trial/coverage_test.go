@@ -209,7 +209,7 @@ func blocksOf(arms int, blocks [][]int, longer map[int]float64) *Evidence {
 	}
 	for i, of := range blocks {
 		noise := 0.004 * float64(i*7%5-2)
-		e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{of, longer[i] + noise - 2, 1e-5, 20})
+		e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{of, longer[i] + noise - 2, 1e-5, 20, 0})
 	}
 	return e
 }

@@ -110,7 +110,7 @@ func TestLearnDisturbed(t *testing.T) {
 			if best < 0.97 {
 				missed++
 			}
-			if next, _ := play(e); len(next.Runs) < 2 || len(next.Runs[1].Blocks) < firstJudged {
+			if next, _ := play(e); len(next.Runs) < 2 || next.Runs[1].told() < firstJudged {
 				t.Errorf("%s, seed %d: the next job believes that there is nothing", name, seed)
 			}
 		}

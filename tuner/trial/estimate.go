@@ -1,6 +1,10 @@
 package trial
 
-import "gonum.org/v1/gonum/floats"
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // Estimate derives all that evidence says from its blocks.
 func (e *Evidence) Estimate() {
@@ -23,7 +27,7 @@ func (e *Evidence) Estimate() {
 			a.Faster = f.Known() && c.most < -Surely*c.err
 		}
 	}
-	lost := e.cost(e.Runs...)
+	lost, _ := e.cost(e.Runs...)
 	e.LostSteps, e.LostError = lost.by, lost.err
 	e.dropArms()
 }
@@ -40,33 +44,20 @@ func (e *Evidence) difference(factor, arm, than int) contrast {
 	return e.fit.contrast(times)
 }
 
-// cost is how many steps longer runs have taken than with NCCL's choice.
-func (e *Evidence) cost(runs ...Run) contrast {
+// cost is how many steps longer runs have taken than with NCCL's choice, and how many they are.
+func (e *Evidence) cost(runs ...Run) (lost contrast, made float64) {
 	times := e.indicators(make([]int, len(e.Factors)))
 	for _, run := range runs {
-		made := []float64(nil)
-		for _, of := range e.madeIn(run) {
-			made = append(made, of[1:]...)
-		}
-		floats.Add(times, made)
-	}
-	return e.fit.contrast(times)
-}
-
-// madeIn is how many steps each arm of each factor has made in a run. Where it does not say, its blocks do.
-func (e *Evidence) madeIn(run Run) [][]float64 {
-	if run.Made != nil {
-		return run.Made
-	}
-	made := e.none()
-	for _, b := range run.Blocks {
-		for i, k := range b.Arms {
-			if k >= 0 {
-				made[i][k] += float64(b.Steps + unsettled + 1)
+		known := slices.ContainsFunc(run.Blocks, func(b Block) bool { return b.Made > 0 })
+		for _, b := range run.Blocks {
+			if !known { // before releases noted it
+				b.Made = float64(b.Steps + unsettled + 1)
 			}
+			floats.AddScaled(times, b.Made, e.indicators(b.Arms))
+			made += b.Made
 		}
 	}
-	return made
+	return e.fit.contrast(times), made
 }
 
 // factor is the time of a step by these arms, relative to that by NCCL's choice.
@@ -101,8 +92,11 @@ func (e *Evidence) dropArms() {
 	}
 }
 
-// count counts a block.
+// count counts a block that tells something.
 func (e *Evidence) count(b Block) {
+	if b.Steps == 0 {
+		return
+	}
 	e.Blocks++
 	e.Steps += b.Steps
 	for i, k := range b.Arms {

@@ -49,9 +49,6 @@ type Run struct {
 	Comm   string    `json:"comm"`
 	Began  time.Time `json:"began"`
 	Blocks []Block   `json:"blocks"` // in order
-	// Made is how many steps each arm of each factor has made, also those that no block counts. Without it, those of
-	// the blocks are all.
-	Made [][]float64 `json:"made,omitempty"`
 }
 
 // Block is what a block of steps told.
@@ -59,7 +56,17 @@ type Block struct {
 	Arms     []int   `json:"arms"`     // by factor
 	Mean     float64 `json:"mean"`     // of the logarithms of a step's seconds
 	Variance float64 `json:"variance"` // of that mean
-	Steps    int     `json:"steps"`
+	Steps    int     `json:"steps"`    // that tell it; 0: too few
+	// Made is how many steps these arms have made, with those that tell nothing. In a run without any it is not known.
+	Made float64 `json:"made,omitempty"`
+}
+
+// told is how many blocks tell something.
+func (r *Run) told() (n int) {
+	for _, b := range r.Blocks {
+		n += min(b.Steps, 1)
+	}
+	return n
 }
 
 // EvidenceFormat and EvidenceVersion open every file of evidence.
@@ -164,27 +171,19 @@ func (e *Evidence) check() error {
 			return fmt.Errorf("more than %d candidates in all (allowed: up to %d)", mostInAll, mostInAll)
 		}
 	}
-	const most, mostSteps, mostMade = 100, 1e6, 1e12 // e to the power of most is more than any time
+	const most, mostSteps = 100, 1e6 // e to the power of most is more than any time
 	for _, run := range e.Runs {
-		wrong := run.Made != nil && len(run.Made) != len(e.Factors)
-		for i, of := range run.Made {
-			wrong = wrong || len(of) != len(e.Factors[i].Arms) ||
-				slices.ContainsFunc(of, func(steps float64) bool { return !(steps >= 0 && steps <= mostMade) })
-		}
-		if wrong {
-			return fmt.Errorf("made, of the run of %s (needed: a number of steps for each candidate of each of %d "+
-				"factors)", wording.Quote(run.Comm), len(e.Factors))
-		}
 		for i, b := range run.Blocks {
 			wrong := len(b.Arms) != len(e.Factors) || math.Abs(b.Mean) > most || b.Variance < 0 || b.Variance > most ||
-				b.Steps < 1 || b.Steps > mostSteps
+				b.Steps < 0 || b.Steps > mostSteps || b.Made < 0 || b.Made > mostSteps
 			for j, k := range b.Arms {
 				wrong = wrong || k < -1 || k >= len(e.Factors[j].Arms)
 			}
 			if wrong {
-				return fmt.Errorf("block %d of %s: candidates %v, mean %g, variance %g, steps %d (needed: one of each "+
-					"of %d factors; allowed: up to %d, and 1 to %d steps)", i+1, wording.Quote(run.Comm),
-					b.Arms[:min(len(b.Arms), 20)], b.Mean, b.Variance, b.Steps, len(e.Factors), most, int(mostSteps))
+				return fmt.Errorf("block %d of %s: candidates %v, mean %g, variance %g, steps %d, made %g (needed: one of "+
+					"each of %d factors; allowed: up to %d, and %d steps)", i+1, wording.Quote(run.Comm),
+					b.Arms[:min(len(b.Arms), 20)], b.Mean, b.Variance, b.Steps, b.Made, len(e.Factors), most,
+					int(mostSteps))
 			}
 		}
 	}
@@ -193,37 +192,25 @@ func (e *Evidence) check() error {
 
 // Add takes over what evidence of one directory tells, as far as it tried the same. Communicators of a job make the
 // same steps, and evidence of a job that went on has the runs before: so all that is told of a factor comes from the
-// first that has it.
-func (e *Evidence) Add(directory []Evidence) {
+// first that has it. inVain reports that all factors were tried, by jobs that ended without a gain.
+func (e *Evidence) Add(directory []Evidence) (inVain bool) {
 	had := make([]bool, len(e.Factors))
+	inVain = true
 	for _, other := range directory {
-		type place struct{ factor, arm int }
-		here := make([][]place, len(other.Factors)) // where its arms are among the own
+		here := make([]int, len(other.Factors)) // which of the own factors it is; -1: none, or one that others have told of
 		for i, f := range other.Factors {
-			if at := slices.IndexFunc(e.Factors, f.same); at >= 0 && !had[at] {
-				for _, a := range f.Arms {
-					here[i] = append(here[i], place{at, e.Factors[at].arm(a.Config)})
-				}
+			if here[i] = slices.IndexFunc(e.Factors, f.same); here[i] >= 0 && had[here[i]] {
+				here[i] = -1
 			}
 		}
 		for _, run := range other.Runs {
 			own := Run{Comm: run.Comm, Began: run.Began}
-			if run.Made != nil {
-				own.Made = e.none()
-				for i, arms := range here {
-					for k, p := range arms {
-						if p.arm >= 0 {
-							own.Made[p.factor][p.arm] += run.Made[i][k]
-						}
-					}
-				}
-			}
 			for _, b := range run.Blocks {
 				arms := slices.Repeat([]int{-1}, len(e.Factors))
 				for i, k := range b.Arms {
-					if k >= 0 && here[i] != nil {
-						arms[here[i][k].factor] = here[i][k].arm
-						had[here[i][k].factor] = true
+					if at := here[i]; k >= 0 && at >= 0 {
+						arms[at] = e.Factors[at].arm(other.Factors[i].Arms[k].Config)
+						had[at] = true
 					}
 				}
 				if b.Arms = arms; slices.Max(append(arms, -1)) >= 0 {
@@ -232,17 +219,11 @@ func (e *Evidence) Add(directory []Evidence) {
 			}
 			if own.Blocks != nil {
 				e.Runs = append(e.Runs, own)
+				inVain = inVain && other.State == Nothing
 			}
 		}
 	}
-}
-
-// none is what is made before any step.
-func (e *Evidence) none() (made [][]float64) {
-	for _, f := range e.Factors {
-		made = append(made, make([]float64, len(f.Arms)))
-	}
-	return made
+	return inVain && len(had) > 0 && !slices.Contains(had, false)
 }
 
 // settle notes whether at most one arm is open. NCCL's choice is open again where no arm is surely better: all effects

@@ -207,7 +207,7 @@ func TestTriedAgain(t *testing.T) {
 		x := newExperiment(&now, 1, 0.01, again)
 		drawn := [3]int{}
 		for block := range int64(2 * firstJudged) {
-			if (x.over() == "") != (again && len(x.run.Blocks) < firstJudged) {
+			if (x.over() == "") != (again && x.run.told() < firstJudged) {
 				t.Fatalf("again: %v; after %d blocks it is over: %q", again, block, x.over())
 			}
 			arms := x.draw(block)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
@@ -163,23 +161,30 @@ func (e *experiment) add(arms []int, began time.Time, took time.Duration, steps 
 	}
 }
 
-// made adds steps to what these arms have made, whether or not a block counts them.
+// made adds steps to what these arms have made, whether or not they tell something.
 func (e *experiment) made(arms []int, steps float64) {
-	if e.run.Made == nil {
-		e.run.Made = e.none()
+	n := len(e.run.Blocks)
+	if n == 0 || !slices.Equal(e.run.Blocks[n-1].Arms, arms) {
+		e.run.Blocks = append(e.run.Blocks, Block{Arms: arms})
+		n++
 	}
-	for i, k := range arms {
-		e.run.Made[i][k] += steps
-	}
+	e.run.Blocks[n-1].Made += steps
 }
 
 // close keeps what the open block tells.
 func (e *experiment) close() {
 	if len(e.values) >= minSteps {
-		l := middle(e.values)
-		steps := max(1, int(math.Round(e.steps)))
-		e.run.Blocks = append(e.run.Blocks, Block{e.open, l.Mean, l.Variance, steps})
-		e.count(e.run.Blocks[len(e.run.Blocks)-1])
+		at := len(e.run.Blocks) // where it is, if what its arms have made is known
+		for at > 0 && e.run.Blocks[at-1].Steps == 0 && !slices.Equal(e.run.Blocks[at-1].Arms, e.open) {
+			at--
+		}
+		if at--; at < 0 || e.run.Blocks[at].Steps > 0 {
+			at = len(e.run.Blocks)
+			e.run.Blocks = append(e.run.Blocks, Block{Arms: e.open})
+		}
+		l, b := middle(e.values), &e.run.Blocks[at]
+		b.Mean, b.Variance, b.Steps = l.Mean, l.Variance, max(1, int(math.Round(e.steps)))
+		e.count(*b)
 	}
 	e.drop()
 }
@@ -190,7 +195,10 @@ func middle(values []float64) stats.Location { return stats.Trimmed(values, len(
 // forget forgets all blocks of the run.
 func (e *experiment) forget() {
 	e.drop()
-	e.run.Blocks, e.judged = nil, 0
+	for i := range e.run.Blocks {
+		e.run.Blocks[i].Steps = 0
+	}
+	e.judged = 0
 	e.Estimate()
 }
 
@@ -211,15 +219,14 @@ func (e *experiment) judge() {
 		}
 	}
 	e.judged, e.hurt = e.Blocks, false
-	if made := e.madeIn(*e.run); len(made) > 0 {
-		lost, blocks := e.cost(*e.run), float64(len(e.run.Blocks))
-		e.resting = lost.least-lost.err > e.budget*floats.Sum(made[0])*max(1, budgetBlocks/blocks)
+	if lost, made := e.cost(*e.run); made > 0 {
+		e.resting = lost.least-lost.err > e.budget*made*max(1, budgetBlocks/float64(e.run.told()))
 	}
 }
 
 // tooEarly reports that too little is known for an end.
 func (e *experiment) tooEarly() bool {
-	return e.Blocks < firstJudged || e.again && len(e.run.Blocks) < firstJudged
+	return e.Blocks < firstJudged || e.again && e.run.told() < firstJudged
 }
 
 // surelyBad reports that the open block is much slower than NCCL's choice, both as the job's steps were before it began
@@ -230,8 +237,10 @@ func (e *experiment) surelyBad() bool {
 		return false
 	}
 	var levels []float64
-	for _, b := range e.run.Blocks[max(0, len(e.run.Blocks)-latest):] {
-		levels = append(levels, b.Mean-math.Log(e.factor(b.Arms)))
+	for _, b := range slices.Backward(e.run.Blocks) {
+		if b.Steps > 0 && len(levels) < latest {
+			levels = append(levels, b.Mean-math.Log(e.factor(b.Arms)))
+		}
 	}
 	l := middle(e.values)
 	return len(levels) > 0 && l.Mean-max(median(levels), math.Log(e.StepSeconds)) > bad+sure*math.Sqrt(l.Variance)
@@ -272,7 +281,7 @@ func (e *experiment) over() string {
 		return "little is left to gain"
 	case e.resting && slices.Max(e.leaders()) == 0:
 		return "the budget is spent"
-	case len(e.run.Blocks) >= mostBlocks:
+	case e.run.told() >= mostBlocks:
 		return "enough was tried"
 	}
 	return ""

@@ -23,10 +23,10 @@ func FuzzGoOn(f *testing.F) {
 		return []Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8}, Arms: arms(3)},
 			{Coll: nccl.CollAllGather, Arms: arms(2)}}
 	}
-	for _, block := range []Block{{[]int{1, 0}, -1.6, 1e-5, 40}, {[]int{2, 1}, 100, 0, -1}, {[]int{0, 0}, -100, 100, 1 << 62},
-		{[]int{0, 3}, 0, 0, 0}} {
+	for _, block := range []Block{{[]int{1, 0}, -1.6, 1e-5, 40, 0}, {[]int{2, 1}, 100, 0, -1, 0}, {[]int{0, 0}, -100, 100, 1 << 62, 0},
+		{[]int{0, 3}, 0, 0, 0, 0}} {
 		e := Evidence{Format: EvidenceFormat, Version: EvidenceVersion, Comm: nccl.Comm{Nodes: 1, Ranks: 8},
-			Factors: factors(), Runs: []Run{{Blocks: []Block{{[]int{0, 0}, -1.6, 1e-5, 40}, block}}}}
+			Factors: factors(), Runs: []Run{{Blocks: []Block{{[]int{0, 0}, -1.6, 1e-5, 40, 0}, block}}}}
 		text, err := json.Marshal(e)
 		if err != nil {
 			f.Fatal(err)

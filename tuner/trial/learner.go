@@ -12,36 +12,34 @@ import (
 // A Subject is what a job may learn about. What may make steps shorter is tried until nothing is left to try. Then what
 // gains is compared with what was in force. It stays if steps are surely shorter. An edit ends it.
 type Subject struct {
-	Evidence Evidence   // its machine, and how it began
-	Budget   float64    // the share of step time that trying may cost
-	Earlier  []Evidence // of earlier jobs, the latest first
+	Budget  float64    // the share of step time that trying may cost
+	Earlier []Evidence // of earlier jobs, the latest first
 
 	// Choose says what to try where a step has so many of each call (agree.HashCall), and takes so long. left names
 	// what is not tried.
 	Choose func(calls map[uint64]int, step time.Duration) (factors []Factor, left []string)
 	// With returns what was in force with an arm of each factor.
 	With func(factors []Factor, arms []int) (Variant, error)
-	// Save keeps what is known by now.
-	Save func(context.Context, Evidence)
 }
 
 func (s *scheduler) startLearning(base Variant) {
-	s.base, s.asked, s.all, s.doing = base, base, &s.Learn.Evidence, "learning"
-	if !s.watch(base) {
+	s.base, s.asked = base, base
+	if !s.watchFor("learning", base) {
 		s.Log.Warnf("nothing is learned: there is no memory for it")
 	}
 }
 
 // choose begins to try what the steps found last call.
 func (s *scheduler) choose(ctx context.Context) {
-	e := s.all
+	e := &s.Evidence
 	e.Factors, e.LeftOut = s.Learn.Choose(s.steps.counts, s.steps.took)
 	e.StepCalls, e.StepSeconds = s.steps.period, s.steps.took.Seconds()
 	for _, reason := range e.LeftOut {
 		s.Log.Infof("not tried: %s", reason)
 	}
 	e.Runs, s.saved = nil, 0
-	if e.Add(s.Learn.Earlier); len(e.Runs) > 0 {
+	inVain := e.Add(s.Learn.Earlier)
+	if len(e.Runs) > 0 {
 		e.BlockSeconds = s.Learn.Earlier[0].BlockSeconds
 	}
 	candidates := 0
@@ -51,22 +49,13 @@ func (s *scheduler) choose(ctx context.Context) {
 	s.doing = fmt.Sprintf("trying %s for %s", wording.Plural(candidates, "candidate"),
 		wording.Plural(len(e.Factors), "call signature"))
 	with := func(arms []int) (Variant, error) { return s.Learn.With(e.Factors, arms) }
-	s.begin(newExperiment(e, seedOf(s.base.EffectDigest()), s.Learn.Budget, s.gainedNothing()), with, s.base)
+	s.begin(newExperiment(e, seedOf(s.base.EffectDigest()), s.Learn.Budget, inVain), with, s.base)
 	e.State = Trying
 	if len(e.Factors) == 0 {
 		s.endTrying(ctx, "there is nothing to try")
 		return
 	}
 	s.save(ctx)
-}
-
-// gainedNothing reports that earlier jobs have tried all factors, and ended without a gain.
-func (s *scheduler) gainedNothing() bool {
-	return len(s.all.Factors) > 0 && !slices.ContainsFunc(s.all.Factors, func(f Factor) bool {
-		return !slices.ContainsFunc(s.Learn.Earlier, func(e Evidence) bool {
-			return e.State == Nothing && slices.ContainsFunc(e.Factors, f.same)
-		})
-	})
 }
 
 // judgeArms judges arms when a block has ended, and ends the experiment.
@@ -76,31 +65,31 @@ func (s *scheduler) judgeArms(ctx context.Context) {
 	}
 	if why := s.experiment.over(); why != "" {
 		s.endTrying(ctx, why)
-	} else if s.all.Blocks >= s.saved+min(max(1, s.saved/4), judgeEvery) {
+	} else if s.Evidence.Blocks >= s.saved+min(max(1, s.saved/4), judgeEvery) {
 		s.save(ctx)
 	}
 }
 
 // endTrying ends the experiment, and begins to prove what it has found.
 func (s *scheduler) endTrying(ctx context.Context, why string) {
-	arms, kinds := s.all.leaders(), ""
+	arms, kinds := s.Evidence.leaders(), ""
 	found, err := s.with(arms)
 	if err != nil || !slices.ContainsFunc(arms, func(k int) bool { return k > 0 }) || s.length == 0 {
 		s.leave(s.base)
 		s.finish(ctx, Nothing)
-		if len(s.all.Factors) == 0 {
+		if len(s.Evidence.Factors) == 0 {
 			s.Log.Infof("learning ends: %s", why)
 			return
 		}
 		s.Log.Infof("learned after %s: nothing makes steps surely shorter (%s)",
-			wording.Plural(s.all.Blocks, "block"), why)
+			wording.Plural(s.Evidence.Blocks, "block"), why)
 		return
 	}
-	s.all.State = Proving
+	s.Evidence.State = Proving
 	s.save(ctx)
 	s.Log.Infof("learned after %s (%s): steps %+.1f %%, it seems; now comparing that with %s",
-		wording.Plural(s.all.Blocks, "block"), why, 100*(s.all.factor(arms)-1), s.base)
-	for _, f := range s.all.Factors {
+		wording.Plural(s.Evidence.Blocks, "block"), why, 100*(s.Evidence.factor(arms)-1), s.base)
+	for _, f := range s.Evidence.Factors {
 		kinds += fmt.Sprint(f.Coll, f.Range)
 	}
 	s.tried = s.experiment
@@ -123,23 +112,21 @@ func (s *scheduler) stopLearning(ctx context.Context) {
 }
 
 func (s *scheduler) finish(ctx context.Context, state Learning) {
-	s.all.State = state
+	s.Evidence.State = state
 	s.save(ctx)
 }
 
 // save keeps what all blocks so far tell. What is tried is not judged by it.
 func (s *scheduler) save(ctx context.Context) {
-	if s.Learn == nil {
-		return
+	e := &s.Evidence
+	if e.At, s.saved = s.now(), e.Blocks; s.length > 0 {
+		e.BlockSeconds = s.length.Seconds()
 	}
-	if s.all.At, s.saved = s.now(), s.all.Blocks; s.length > 0 {
-		s.all.BlockSeconds = s.length.Seconds()
-	}
-	e := *s.all
-	e.Factors = slices.Clone(e.Factors)
+	kept := *e
+	kept.Factors = slices.Clone(e.Factors)
 	for i, f := range e.Factors {
-		e.Factors[i].Arms = slices.Clone(f.Arms)
+		kept.Factors[i].Arms = slices.Clone(f.Arms)
 	}
-	e.Estimate()
-	s.Learn.Save(ctx, e)
+	kept.Estimate()
+	s.Save(ctx, kept)
 }

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,8 +14,7 @@ import (
 // A learning job has three kinds of calls. Arms change the time of a step by so much.
 type learningJob struct {
 	*playedJob
-	dice  *rand.Rand // of the noise of calls
-	saved []Evidence
+	dice *rand.Rand // of the noise of calls
 }
 
 var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0, -0.006, -0.003}}
@@ -24,7 +22,7 @@ var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0,
 func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob {
 	j := &learningJob{playedJob: play(t, false, false, ""), dice: rand.New(rand.NewPCG(1, 4))}
 	base := j.versions[""]
-	j.s.Learn = &Subject{Evidence: Evidence{Key: "c"}, Budget: 0.01, Earlier: earlier,
+	j.s.Learn = &Subject{Budget: 0.01, Earlier: earlier,
 		Choose: func(calls map[uint64]int, _ time.Duration) (factors []Factor, left []string) {
 			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" {
 				t.Errorf("a step has calls %v", calls)
@@ -49,12 +47,6 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 				j.versions[rows] = versionOf(t, rows)
 			}
 			return j.versions[rows], nil
-		},
-		Save: func(_ context.Context, e Evidence) {
-			if e.At.Before(j.wall().Add(-time.Second)) {
-				t.Errorf("saved at %v as of %v", j.wall(), e.At)
-			}
-			j.saved = append(j.saved, e)
 		},
 	}
 	j.took = func(v *playedVersion) time.Duration {
@@ -148,7 +140,7 @@ func TestLearnWithSlowChanges(t *testing.T) {
 		effects[i][1] = -0.01
 	}
 	j := learn(t, effects)
-	j.until(func() bool { return j.s.experiment != nil && j.s.all.Blocks >= 5 })
+	j.until(func() bool { return j.s.experiment != nil && j.s.Evidence.Blocks >= 5 })
 	j.slow = 13 * time.Second
 	turns := j.turns
 	j.run(5 * time.Minute)
@@ -219,7 +211,7 @@ func TestLearnWithoutChanges(t *testing.T) {
 func TestLearnWithEdit(t *testing.T) {
 	for _, state := range []Learning{Trying, Proving} {
 		j := learn(t, learningEffects)
-		j.until(func() bool { return j.s.all != nil && j.s.all.State == state })
+		j.until(func() bool { return j.s.Evidence.State == state })
 		j.run(5 * time.Second)
 		edit := versionOf(t, "allgather,0,inf,ring,simple,3,-1,-1\n")
 		j.versions[edit.rows] = edit
@@ -234,7 +226,7 @@ func TestLearnWithEdit(t *testing.T) {
 // A job that goes on from what an earlier one has learned needs fewer blocks, and what was dropped stays so.
 func TestLearnGoesOn(t *testing.T) {
 	j := learn(t, learningEffects)
-	j.until(func() bool { return j.s.experiment != nil && j.s.all.Blocks >= 15 })
+	j.until(func() bool { return j.s.experiment != nil && j.s.Evidence.Blocks >= 15 })
 	j.s.stopLearning(t.Context())
 	first := j.saved[len(j.saved)-1]
 	if first.State != Stopped || first.Blocks < 15 {
@@ -276,7 +268,7 @@ func TestLearnAfterALongEvaluation(t *testing.T) {
 	j := learn(t, learningEffects)
 	j.evaluates()
 	j.calls = evaluationCalls
-	j.until(func() bool { return j.s.experiment != nil && len(j.s.experiment.run.Blocks) >= 3*hurtJudged })
+	j.until(func() bool { return j.s.experiment != nil && j.s.experiment.run.told() >= 3*hurtJudged })
 	j.calls = stepCalls
 	e := j.end()
 	if e.State != Learned || e.Result == nil || !e.Result.Faster() || len(e.Factors) != len(learningEffects) {

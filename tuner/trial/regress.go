@@ -121,14 +121,16 @@ func (e *Evidence) regress() (f fit) {
 // so it is left out.
 func (e *Evidence) rows(n int) (rows []row) {
 	for i, run := range e.Runs {
-		first, last := len(rows), len(rows)+len(run.Blocks)
+		first, last := len(rows), len(rows)+run.told()
 		if first+1 == last {
 			continue
 		}
-		for k, b := range run.Blocks {
-			rows = append(rows, row{arms: e.indicators(b.Arms), y: b.Mean, variance: b.Variance,
-				own: mat.NewVecDense(n, nil), x: mat.NewVecDense(n, nil), run: i, at: first + k,
-				from: max(first, first+k-neighbours), to: min(last, first+k+neighbours+1)})
+		for _, b := range run.Blocks {
+			if at := len(rows); b.Steps > 0 {
+				rows = append(rows, row{arms: e.indicators(b.Arms), y: b.Mean, variance: b.Variance,
+					own: mat.NewVecDense(n, nil), x: mat.NewVecDense(n, nil), run: i, at: at,
+					from: max(first, at-neighbours), to: min(last, at+neighbours+1)})
+			}
 		}
 	}
 	return rows

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -40,8 +39,7 @@ type Log interface {
 
 // Config is what an experiment needs.
 type Config struct {
-	Key string // names the communicator in what is found
-	nccl.Comm
+	Evidence Evidence // of the communicator; what is found out is added
 
 	Versions Versions
 	Change   time.Duration // how long a change takes that nothing delays
@@ -55,7 +53,7 @@ type Config struct {
 	Peer      *Peer // this communicator
 
 	Log  Log
-	Tell func(context.Context, Conclusion) // is told of what is known after each pair of blocks
+	Save func(context.Context, Evidence) // keeps what is known by now
 }
 
 // A scheduler runs experiments. It brings versions into force by the wall clock, block by block, and times the steps
@@ -72,35 +70,40 @@ type scheduler struct {
 
 	// Of what learns (learner.go).
 	base  Variant     // what was in force; nil: not begun
-	all   *Evidence   // of all that was tried
 	saved int         // blocks when it was saved last
 	tried *experiment // whose leaders are compared with base; nil: not yet
 
-	experiment *experiment                  // nil: none is under way
-	with       func([]int) (Variant, error) // makes the version of some arms
-	watching   bool                         // for steps
-	rest       Variant                      // in force while nothing tells steps
+	watching bool // for steps
+	watch
+	history   []period // what was in force, the latest last
+	asked     Variant  // proposed last
+	askedAt   time.Time
+	changedAt time.Time     // when what is in force came
+	lag       time.Duration // from a proposal until it is in force
+}
+
+// watch is an experiment, and the steps that it looks for and times.
+type watch struct {
 	doing      string                       // "trying 3 candidates", for a message
-	only       uint64                       // the kind of steps that it is about; 0: not known yet
-	reference  uint64                       // calls in a step, as the first of its kind was found
-	aside      time.Time                    // since when steps are of another kind; zero: they are not
-	seen       int                          // of what was judged (rounds); -1: it has just begun
+	rest       Variant                      // in force while nothing tells steps
+	experiment *experiment                  // nil: no step is known yet
+	with       func([]int) (Variant, error) // makes the version of some arms
+	arms       map[string][]int             // of what was planned, by its EffectDigest
+	seen       int                          // of what was judged (rounds)
+	accounted  uint64                       // calls that are in what was made
+
+	steps     steps
+	queue     queue
+	kind      uint64    // of the steps that were found last
+	only      uint64    // the kind that the experiment is about; 0: not known yet
+	reference uint64    // calls in a step, as the first of its kind was found
+	aside     time.Time // since when steps are of another kind; zero: they are not
+	gaveUp    bool      // and said that there are no steps
 
 	length     time.Duration // of a block
 	planned    Variant       // for the block plannedFor; nil: nothing
 	plannedFor int64
-	arms       map[string][]int // of what was planned, by its EffectDigest
-	steps      steps
-	queue      queue
-	kind       uint64   // of the steps that were found last
-	history    []period // what was in force, the latest last
-	asked      Variant  // proposed last
-	askedAt    time.Time
-	changedAt  time.Time     // when what is in force came
-	accounted  uint64        // calls that are in what was made
-	lag        time.Duration // from a proposal until it is in force
 	stuck      time.Duration // of steps since what was asked is awaited
-	gaveUp     bool          // and said that there are no steps
 }
 
 // period is a version's time in force.
@@ -125,7 +128,6 @@ const (
 	// Blocks have few lengths: of two that follow each other, the ratio is 3/2 or 4/3. So communicators of a job that
 	// have measured slightly different steps still use the same.
 	shortest = 2 * time.Second
-	longest  = 2048 * time.Second
 
 	// A block is made for so many steps at least. It has more where steps vary, until noise moves its mean by no more
 	// than precision.
@@ -168,39 +170,32 @@ func (s *scheduler) pause() time.Duration {
 func (s *scheduler) tick(ctx context.Context, now time.Time) {
 	stamps := s.Clock.read() // before what is in force: that is known before a call by it is stamped
 	f, before, changed := s.look()
-	if s.edits(ctx, f, before, changed); !s.watching || s.follows(ctx, now) {
+	s.edits(ctx, f, before, changed)
+	if !s.watching || s.follows(ctx, now) || !s.observe(ctx, stamps, now) {
 		return
 	}
-	if !s.observe(ctx, stamps, now) || !s.watching {
-		return
-	}
-	anew, tooLong := s.divide()
-	switch {
-	case tooLong > 0:
-		s.giveUp(ctx, fmt.Sprintf("a step takes %v", tooLong.Round(time.Second)))
-		return
-	case anew:
+	if s.divide() {
 		s.Log.Infof("%s, in blocks of %v; a step is %s, %v", s.doing, s.length,
 			wording.Plural(int(s.steps.period), "call"), s.steps.took.Round(time.Millisecond))
 	}
-	switch {
-	case s.kind != s.only:
+	if s.kind != s.only {
 		s.stepAside(ctx, now)
-		return
-	case s.stuck > max(mostWait, waitBlocks*s.length):
-		const why = "what is to be tried does not become active, as where all calls of a communicator are alike"
-		if s.Learn != nil {
-			s.all.LeftOut = append(s.all.LeftOut, why)
-		}
-		s.giveUp(ctx, why)
 		return
 	}
 	s.aside = time.Time{}
-	if n := s.experiment.rounds(); n != s.seen {
-		s.seen = n
-		s.judge(ctx)
+	n := s.experiment.rounds()
+	switch news := n != s.seen; {
+	case s.stuck > max(mostWait, waitBlocks*s.length) && s.experiment.turns:
+		s.endTurns(ctx, NoChange, A)
+	case s.stuck > max(mostWait, waitBlocks*s.length):
+		s.Evidence.LeftOut = append(s.Evidence.LeftOut, noChange)
+		s.endTrying(ctx, noChange)
+	case news && s.experiment.turns:
+		s.judgeTurns(ctx)
+	case news:
+		s.judgeArms(ctx)
 	}
-	if s.watching {
+	if s.seen = n; s.watching {
 		if err := s.steer(now); err != nil { // both sides of a comparison are there
 			s.Log.Warnf("nothing is learned: %v", err)
 			s.stopLearning(ctx)
@@ -208,27 +203,11 @@ func (s *scheduler) tick(ctx context.Context, now time.Time) {
 	}
 }
 
-// judge takes up what new blocks tell.
-func (s *scheduler) judge(ctx context.Context) {
-	if s.experiment.turns {
-		s.judgeTurns(ctx)
-	} else {
-		s.judgeArms(ctx)
-	}
-}
+const noChange = "what is to be tried does not become active, as where all calls of a communicator are alike"
 
-// giveUp ends an experiment that cannot go on.
-func (s *scheduler) giveUp(ctx context.Context, why string) {
-	if s.experiment.turns {
-		s.endTurns(ctx, NoChange, A)
-	} else {
-		s.endTrying(ctx, why)
-	}
-}
-
-// watch begins to stamp calls. It returns false if there is no memory for that.
-func (s *scheduler) watch(rest Variant) bool {
-	s.steps, s.length, s.gaveUp, s.only, s.experiment, s.rest = steps{}, 0, false, 0, nil, rest
+// watchFor begins to stamp calls, to find steps for an experiment. It returns false if there is no memory for that.
+func (s *scheduler) watchFor(doing string, rest Variant) bool {
+	s.watch = watch{doing: doing, rest: rest}
 	s.watching = s.Clock.stampEvery(1, s.NewStamps)
 	return s.watching
 }
@@ -272,15 +251,15 @@ func (s *scheduler) look() (f InForce, before Variant, changed bool) {
 
 // account adds the calls before this one to what was made.
 func (s *scheduler) account(to uint64) {
-	if to <= s.accounted || s.experiment == nil || s.reference == 0 || len(s.history) == 0 {
+	if to <= s.accounted || s.experiment == nil || len(s.history) == 0 {
 		return
 	}
+	x := s.experiment
 	arms, known := s.arms[s.history[len(s.history)-1].EffectDigest()]
-	if known && s.accounted > 0 {
-		x := s.experiment
-		if s.tried != nil { // what was found is compared: that costs, too
-			x, arms = s.tried, [][]int{make([]int, len(s.tried.Factors)), s.tried.leaders()}[arms[0]]
-		}
+	if known && s.tried != nil { // what was found is compared: that costs, too
+		x, arms = s.tried, [][]int{make([]int, len(s.tried.Factors)), s.tried.leaders()}[arms[0]]
+	}
+	if known && !x.turns && s.accounted > 0 {
 		x.made(arms, float64(to-s.accounted)/float64(s.reference))
 	}
 	s.accounted = to
@@ -311,7 +290,7 @@ func (s *scheduler) observe(ctx context.Context, stamps []Stamp, now time.Time) 
 	switch ok, none := s.steps.find(now); {
 	case ok:
 		s.Clock.stampEvery(s.steps.period, s.NewStamps)
-		if s.kind = s.steps.kind; s.experiment == nil || s.only != s.kind && len(s.experiment.run.Blocks) < hurtJudged {
+		if s.kind = s.steps.kind; s.experiment == nil || s.only != s.kind && s.experiment.run.told() < hurtJudged {
 			s.beginAnew(ctx)
 		} else {
 			s.experiment.drop() // a block has steps of one kind only
@@ -323,7 +302,7 @@ func (s *scheduler) observe(ctx context.Context, stamps []Stamp, now time.Time) 
 				"the same time (%s)", s.doing)
 		}
 	}
-	return s.steps.period > 0
+	return s.watching && s.steps.period > 0
 }
 
 // beginAnew begins an experiment about steps of the kind that was found last.
@@ -346,7 +325,7 @@ func (s *scheduler) stepAside(ctx context.Context, now time.Time) {
 	s.ask(s.rest, now)
 	if s.aside.IsZero() {
 		s.aside = now
-	} else if now.Sub(s.aside) > time.Duration(len(s.experiment.run.Blocks))*s.length {
+	} else if now.Sub(s.aside) > time.Duration(s.experiment.run.told())*s.length {
 		s.Log.Infof("the job makes steps of another kind for longer than those that were timed: now these are")
 		s.save(ctx)
 		s.beginAnew(ctx)
@@ -415,42 +394,34 @@ func (s *scheduler) version(arms []int) (Variant, error) {
 }
 
 // divide finds how long blocks are. anew reports that their length has changed: the process has learned that steps or
-// changes take longer, or that they surely take less. tooLong is what a step takes if no block is long enough; else 0.
-func (s *scheduler) divide() (anew bool, tooLong time.Duration) {
+// changes take longer, or that they surely take less.
+func (s *scheduler) divide() (anew bool) {
 	// Where changes take longer than blocks, as after calls that came much faster, blocks become longer, too.
 	s.Peers.setPace(s.Peer, pace{inBlock(s.steps.took, s.steps.noise), max(s.Change, s.lag/2)})
-	longest := s.Peers.longest()
-	length := lengthFor(longest.steps, longest.change)
-	switch {
-	case length == 0:
-		return false, longest.steps / stepsInBlock
-	case length == s.length:
-		return false, 0
-	case length < s.length: // longer blocks than needed serve as well, but tell less
-		if ample := lengthFor(longest.steps, 2*longest.change); ample == 0 || ample >= s.length {
-			return false, 0
-		}
+	most := s.Peers.longest()
+	length := lengthFor(most)
+	// Longer blocks than needed serve as well, but tell less.
+	if length == s.length || length < s.length && lengthFor(pace{most.steps, 2 * most.change}) >= s.length {
+		return false
 	}
 	s.length, s.planned = length, nil
-	return true, 0
+	return true
 }
 
 // inBlock is the time of the steps that a block is made for.
 func inBlock(step time.Duration, noise float64) time.Duration {
-	return time.Duration(min(max(stepsInBlock, noise*noise/(precision*precision)), mostInBlock) * float64(step))
+	return times(step, min(max(stepsInBlock, noise*noise/(precision*precision)), mostInBlock))
 }
 
-// lengthFor returns how long blocks are where their steps take so long, and a change of the policy; 0 if that is too
-// long. A change that nothing delays takes half a block at most.
-func lengthFor(steps, change time.Duration) time.Duration {
-	for length := shortest; length <= longest; length *= 2 {
+// lengthFor returns how long blocks are. A change that nothing delays takes half a block at most.
+func lengthFor(p pace) time.Duration {
+	for length := shortest; ; length *= 2 {
 		for _, l := range []time.Duration{length, length * 3 / 2} {
-			if l >= max(steps, 2*change) && l <= longest {
+			if l >= max(p.steps, 2*p.change) {
 				return l
 			}
 		}
 	}
-	return 0
 }
 
 func (s *scheduler) blockOf(t time.Time) int64 { return t.UnixNano() / int64(s.length) }

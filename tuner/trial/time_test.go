@@ -26,7 +26,7 @@ func TestStepsOfAnotherPeriod(t *testing.T) {
 			}
 			return even(v)
 		}
-		j.until(func() bool { return j.s.experiment != nil && j.s.all.Blocks >= 5 })
+		j.until(func() bool { return j.s.experiment != nil && j.s.Evidence.Blocks >= 5 })
 		train, others := j.calls, 0
 		for range 4 {
 			j.calls = []uint64{7, 8, 7, 9}
@@ -42,7 +42,7 @@ func TestStepsOfAnotherPeriod(t *testing.T) {
 		if others == 0 {
 			t.Fatalf("no step is found as another than %d calls", first)
 		}
-		for i, b := range j.s.all.Runs[0].Blocks {
+		for i, b := range j.s.Evidence.Runs[0].Blocks {
 			if b.Steps < wrongSteps { // only then is it seen that steps alternate
 				continue
 			}
@@ -87,7 +87,7 @@ func TestSlowChanges(t *testing.T) {
 				if j.over() || j.s.tried != nil {
 					continue
 				}
-				worst = min(worst, float64(j.s.all.Steps)*j.s.all.StepSeconds/j.now.Sub(began).Seconds())
+				worst = min(worst, float64(j.s.Evidence.Steps)*j.s.Evidence.StepSeconds/j.now.Sub(began).Seconds())
 			}
 			t.Logf("a change takes %d ms +- %.0f %%: %.0f %% of the steps count, at worst", ms, 100*jitter, 100*worst)
 			if worst < 0.8 {
@@ -102,7 +102,7 @@ func TestNothingStaysUnseen(t *testing.T) {
 	for seed := range uint64(10) {
 		j := learn(t, learningEffects)
 		j.dice = rand.New(rand.NewPCG(81, seed))
-		j.until(func() bool { return j.s.experiment != nil && j.s.all.Blocks >= 10 })
+		j.until(func() bool { return j.s.experiment != nil && j.s.Evidence.Blocks >= 10 })
 		calm := j.took
 		since, was, most := j.now, j.inForce, time.Duration(0)
 		j.took = func(v *playedVersion) time.Duration {

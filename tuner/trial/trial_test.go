@@ -261,9 +261,9 @@ func TestLengthFor(t *testing.T) {
 		{time.Millisecond, 0, 1500 * time.Millisecond, 3 * time.Second},
 		{300 * time.Millisecond, 0, 9 * time.Second, 24 * time.Second},
 		{time.Minute, 0, time.Second, 1024 * time.Second},
-		{time.Hour, 0, time.Second, 0},
+		{time.Hour, 0, time.Second, 1 << 16 * time.Second},
 	} {
-		if got := lengthFor(inBlock(c.step, c.noise), c.change); got != c.want {
+		if got := lengthFor(pace{inBlock(c.step, c.noise), c.change}); got != c.want {
 			t.Errorf("step %v, noise %v, change %v: %v, want %v", c.step, c.noise, c.change, got, c.want)
 		}
 	}
