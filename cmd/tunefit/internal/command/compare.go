@@ -19,6 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -31,6 +32,7 @@ type compareFlags struct {
 	turns     bool
 	threshold string
 	asJSON    bool
+	restore   string
 	force     bool
 }
 
@@ -55,6 +57,9 @@ It compares what ran. If a side holds several configurations, as a sweep does, i
 compares NCCL's default, or the configuration that --config names. It says on
 standard error what it leaves out.
 
+--restore writes a policy that asks for what ran before, where that became slower, if the
+logs tell it. Nothing tells whether it is still faster: validate it, as by sweep --prove.
+
 With the directory of ` + tuner.EnvRecord + ` alone it prints what jobs with
 ` + tuner.EnvCompare + ` or ` + tuner.EnvCanary + ` found out about their policy from
 the times of their own steps.
@@ -63,7 +68,7 @@ Exit code: 0 if nothing is significantly slower, 1 if a size or a mean is slower
 than --threshold, or if there is nothing to compare.`,
 		Example: `  tunefit compare before.log after.log
   tunefit compare --threshold 2% before-*.log -- after-*.log
-  tunefit compare old-nccl.csv new-nccl.csv
+  tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
   tunefit compare record`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return cli.FailIf(f.compare(cmd, args)) },
@@ -77,7 +82,9 @@ than --threshold, or if there is nothing to compare.`,
 			"tell)")
 	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "exit code 1 where a significant slowdown exceeds this")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&f.force, "force", false, "read files of which many rows cannot be read")
+	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, of what ran before where that became slower")
+	cmd.Flags().BoolVar(&f.force, "force", false,
+		"overwrite the policy, and read files of which many rows cannot be read")
 	return cmd
 }
 
@@ -162,7 +169,58 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 		err = errors.Join(err, errors.New("nothing to compare: no collective, communicator, data type and size is in "+
 			"both under the same options of nccl-tests and settings (tunefit import shows what a log holds)"))
 	}
+	if err == nil && f.restore != "" {
+		err = f.writeRestored(cmd.ErrOrStderr(), t)
+	}
 	return err == nil && (t.Beyond > 0 || t.MeanBeyond), err
+}
+
+// writeRestored writes rows that ask for what ran before, where what runs now is slower by more than the threshold.
+func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table) error {
+	var rows []fit.Row
+	restored := 0 // sizes
+	for _, g := range t.Sections {
+		adjacent := false // the last row is of the size before
+		for _, r := range g.Rows {
+			c, now := r.Before.Ran.Config, r.After.Ran.Config
+			if !r.Exceeds(t.Threshold) || !c.Known() || c == now || g.Nodes == 0 {
+				adjacent = false
+				continue
+			}
+			restored++
+			if c.Cell != now.Cell || !nccl.ChannelsCanBeSet(c.Algo, g.Nodes) {
+				c.Channels = 0
+			}
+			if last := len(rows) - 1; adjacent && rows[last].Config == c {
+				rows[last].Bytes.Max = r.Bytes
+				continue
+			}
+			rows = append(rows, fit.Row{Key: fit.Key{Coll: g.Coll, Comm: g.Comm}, Config: c,
+				Bytes: nccl.Range{Min: r.Bytes, Max: r.Bytes}, Comments: []string{fmt.Sprintf(
+					"not validated: from %s on %.3f of the time since, %s ran before, %s now", nccl.FormatBytes(r.Bytes),
+					r.Ratio, r.Before.Ran.Label(), r.After.Ran.Label())}})
+			adjacent = true
+		}
+	}
+	if left := t.Beyond - restored; left > 0 {
+		fmt.Fprintf(notes, "not restored: %s, where the same ran before, or nothing tells what ran (NCCL_DEBUG=INFO with "+
+			"NCCL_DEBUG_SUBSYS=TUNING does)\n", wording.Plural(left, "size"))
+	}
+	if restored == 0 {
+		fmt.Fprintf(notes, "%s was not written: nothing is there to be restored\n", f.restore)
+		return nil
+	}
+	if err := cli.WriteWhole(f.restore, f.force, func(w io.Writer) error {
+		if t.Simulated > 0 {
+			fmt.Fprintln(w, "# "+nccl.Remark(nccl.RemarkSimulated, "", "its times are not measured"))
+		}
+		return fit.WriteRows(w, rows, nccl.AnyRelease)
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintf(notes, "wrote %s, %s for %s, not validated\n", f.restore, wording.Plural(len(rows), "row"),
+		wording.Plural(restored, "size"))
+	return nil
 }
 
 // read returns the times of both sides.
@@ -176,7 +234,11 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (samples [2][
 		}
 		maps.Copy(found, below)
 	}
-	in := newReader(f.in, cmd, slices.Concat(files[0], files[1]), found, f.force)
+	both := slices.Concat(files[0], files[1])
+	if err := cli.MayWrite(f.restore, f.force, both...); err != nil {
+		return samples, err
+	}
+	in := newReader(f.in, cmd, both, found, f.force)
 	in.opts.Default = true // whatever ran, it is compared
 	before := in.known
 	for side := range files {
@@ -200,7 +262,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (samples [2][
 
 // compareJob shows what jobs have found out about their policy and left in a directory.
 func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, err error) {
-	for _, flag := range []string{"config", "all", "turns", "threshold", "force"} {
+	for _, flag := range []string{"config", "all", "turns", "threshold", "restore", "force"} {
 		if cmd.Flags().Changed(flag) {
 			return false,
 				fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has "+

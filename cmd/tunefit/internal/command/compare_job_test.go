@@ -53,7 +53,7 @@ func TestCompareJobWithout(t *testing.T) {
 		{"comparison-1.json", running, cli.ExitFailed, []string{dir}, []string{"nothing is known yet"}},
 		{"", "", cli.ExitUsage, []string{filepath.Join(dir, "comparison-1.json")},
 			[]string{"1 file given", "NCCL_TUNER_RECORD"}},
-		{"", "", cli.ExitFailed, []string{dir, "--all"}, []string{"--all", "measurements"}},
+		{"", "", cli.ExitFailed, []string{dir, "--restore", "x.csv"}, []string{"--restore", "measurements"}},
 	} {
 		if test.name != "" {
 			if err := os.WriteFile(filepath.Join(dir, test.name), []byte(test.text), 0o644); err != nil {

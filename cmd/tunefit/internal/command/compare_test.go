@@ -3,12 +3,14 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
@@ -239,6 +241,8 @@ func TestCompareWrongCalls(t *testing.T) {
 		{cli.ExitUsage, []string{before, after, "--threshold", "2"}, "did you mean --threshold 2%"},
 		{cli.ExitFailed, []string{before, policy}, "p.csv is a policy (needed: a sweep, a log"},
 		{cli.ExitFailed, []string{before, "nothing.log"}, "nothing.log: no such file"},
+		{cli.ExitFailed, []string{before, after, "--restore", before}, "would be overwritten"},
+		{cli.ExitFailed, []string{before, after, "--restore", policy}, "is there already (--force overwrites it)"},
 		{cli.ExitFailed, []string{before, filepath.Join(testlib.Root, "bench/testdata/launcher_srun.txt")},
 			"nothing to compare: no collective, communicator, data type and size is in both"},
 		{cli.ExitFailed, []string{before, after, "--config", "tree/simple/4"}, "nothing to compare"},
@@ -246,6 +250,45 @@ func TestCompareWrongCalls(t *testing.T) {
 		out, said := tunefit(t, c.code, append([]string{"compare"}, c.args...)...)
 		if out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)
+		}
+	}
+}
+
+// What ran before is asked for where what runs now is slower, and nowhere else.
+func TestRestore(t *testing.T) {
+	sweep := func(label string, micros ...float64) string {
+		text := sweepHead
+		for rep := range 4 {
+			for i, us := range micros {
+				text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,default,%.3f,,,rep%d.log\n", 65536<<i, label,
+					us*(1+0.002*float64(rep)), rep)
+			}
+		}
+		return testlib.File(t, "sweep.csv", text)
+	}
+	old := sweep("tree,ll,8", 20, 30, 40)
+	for label, c := range map[string]struct {
+		micros    []float64
+		row, says string
+	}{
+		"ring,ll,8": {[]float64{20, 33, 46}, "\nallreduce,131072,262144,tree,ll,-1,2,16,-1,-1\n", "1 row for 2 sizes, not validated"},
+		"tree,ll,4": {[]float64{20, 30, 46}, "\nallreduce,262144,262144,tree,ll,8,2,16,-1,-1\n", "1 row for 1 size, not validated"},
+		"ring,ll,4": {[]float64{23, 30, 46}, ",tree,ll,-1,2,16,-1,-1\n", "2 rows for 2 sizes, not validated"},
+		"tree,ll,8": {[]float64{20, 33, 46}, "", "not restored: 2 sizes, where the same ran before"},
+		"ring,ll,2": {[]float64{20, 30, 40}, "", "was not written"},
+	} {
+		policy := filepath.Join(t.TempDir(), "policy.csv")
+		code := cli.ExitFailed
+		if label == "ring,ll,2" {
+			code = cli.ExitOK
+		}
+		_, said := tunefit(t, code, "compare", old, sweep(label, c.micros...), "--restore", policy)
+		text, err := os.ReadFile(policy)
+		if os.IsNotExist(err) != (c.row == "") || !strings.Contains(string(text), c.row) || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %v\n%s%s", label, err, text, said)
+		}
+		if _, _, err := ask.ReadPolicy(testkit.Env.Inputs, policy); c.row != "" && err != nil {
+			t.Error(err)
 		}
 	}
 }
