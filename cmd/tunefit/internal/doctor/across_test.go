@@ -280,3 +280,15 @@ func TestFindingJSON(t *testing.T) {
 		t.Errorf("%+v, %v", back, err)
 	}
 }
+
+func found(s severity, do, format string, args ...any) Finding {
+	var r report
+	r.add(s, do, format, args...)
+	return r[0]
+}
+
+func fine(format string, args ...any) Finding { return found(isFine, "", format, args...) }
+
+func warned(do, format string, args ...any) Finding { return found(isWarning, do, format, args...) }
+
+func failed(do, format string, args ...any) Finding { return found(isError, do, format, args...) }

@@ -6,7 +6,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
@@ -65,7 +63,7 @@ type doctor struct {
 // examination is one thing to look at. It may be given up when ctx ends.
 type examination struct {
 	name string
-	run  func(*doctor, context.Context) []Finding
+	run  func(*doctor, context.Context, *report)
 	// tuner: only a job with the tuner needs what it looks at.
 	tuner bool
 }
@@ -98,38 +96,34 @@ func (d *doctor) examine(parent context.Context, all []examination) []Finding {
 	d.machine = onceInBackground(func() localenv.Machine { return localenv.FindMachine(d.detect, d.env.Get) })
 	d.plugin = onceInBackground(func() pluginFound { return d.findPlugin(ctx) })
 	d.files = onceInBackground(d.readFiles)
-	results := make([]chan []Finding, len(all))
+	results := make([]chan report, len(all))
 	for i, e := range all {
-		results[i] = make(chan []Finding, 1)
-		go func() { results[i] <- e.run(d, ctx) }()
+		results[i] = make(chan report, 1)
+		go func() {
+			var r report
+			e.run(d, ctx, &r)
+			results[i] <- r
+		}()
 	}
 	var findings []Finding
 	for i, e := range all {
-		var of []Finding
+		var r report
 		select {
-		case of = <-results[i]:
+		case r = <-results[i]:
 		case <-ctx.Done():
 			// What has ended at the last moment counts.
 			select {
-			case of = <-results[i]:
+			case r = <-results[i]:
 			case <-time.After(50 * time.Millisecond):
-				of = []Finding{d.timedOut("not known")}
+				r.timedOut(d, "not known")
 			}
 		}
-		for j := range of {
-			of[j].Check = e.name
+		for _, f := range r {
+			f.Check = e.name
+			findings = append(findings, f)
 		}
-		findings = append(findings, of...)
 	}
 	return findings
-}
-
-// timedOut warns that something did not end in time.
-func (d *doctor) timedOut(what string) Finding {
-	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v",
-		what, d.Limit)
-	f.Unknown = true
-	return f
 }
 
 // onceInBackground returns a function that calls find once, in the background, and returns the result to all callers.
@@ -148,14 +142,6 @@ func onceInBackground[T any](find func() T) func() T {
 		<-done
 		return found
 	}
-}
-
-// notLoaded returns the dynamic loader's words, or the error.
-func notLoaded(err error) string {
-	if refused := (*host.NotLoadedError)(nil); errors.As(err, &refused) {
-		return refused.Reason
-	}
-	return err.Error()
 }
 
 // severity says how bad a finding is.
@@ -195,24 +181,32 @@ type Finding struct {
 	Nodes []string `json:"nodes,omitempty"`
 }
 
-func fine(format string, args ...any) Finding {
-	return Finding{Severity: isFine, Found: fmt.Sprintf(format, args...)}
+// report collects what an examination finds.
+type report []Finding
+
+func (r *report) add(s severity, do, format string, args ...any) {
+	*r = append(*r, Finding{Severity: s, Found: fmt.Sprintf(format, args...), Do: do})
 }
 
-func noted(do, format string, args ...any) Finding {
-	return Finding{Severity: isNote, Found: fmt.Sprintf(format, args...), Do: do}
+func (r *report) fine(format string, args ...any)     { r.add(isFine, "", format, args...) }
+func (r *report) note(do, format string, args ...any) { r.add(isNote, do, format, args...) }
+func (r *report) warn(do, format string, args ...any) { r.add(isWarning, do, format, args...) }
+func (r *report) fail(do, format string, args ...any) { r.add(isError, do, format, args...) }
+
+// unknown is what could not be examined.
+func (r *report) unknown(format string, args ...any) {
+	*r = append(*r, Finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)})
 }
 
-func warned(do, format string, args ...any) Finding {
-	return Finding{Severity: isWarning, Found: fmt.Sprintf(format, args...), Do: do}
+// timedOut warns that something did not end in time.
+func (r *report) timedOut(d *doctor, what string) {
+	*r = append(*r, Finding{Severity: isWarning, Unknown: true, Do: "look for a file system that hangs, or for what " +
+		"keeps this node busy", Found: fmt.Sprintf("%s: it took longer than %v", what, d.Limit)})
 }
 
-func failed(do, format string, args ...any) Finding {
-	return Finding{Severity: isError, Found: fmt.Sprintf(format, args...), Do: do}
-}
-
-func unknown(format string, args ...any) Finding {
-	return Finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
+// sound reports that all is well so far.
+func (r report) sound() bool {
+	return !slices.ContainsFunc(r, func(f Finding) bool { return f.Severity > isFine })
 }
 
 // Failed reports whether something is wrong, or could not be examined.

@@ -98,9 +98,8 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 				time.Sleep(time.Minute) // a driver that is not ready
 				return nil, detect.Source{}, nil
 			}
-			stuck := examination{name: "stuck", run: func(*doctor, context.Context) []Finding {
+			stuck := examination{name: "stuck", run: func(*doctor, context.Context, *report) {
 				time.Sleep(time.Hour) // a file system that hangs
-				return nil
 			}}
 			start := time.Now()
 			findings := d.examine(context.Background(), append(only("topology"), only("files")[0], stuck))

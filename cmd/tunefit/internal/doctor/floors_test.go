@@ -52,11 +52,7 @@ func TestDoctorFloors(t *testing.T) {
 	} {
 		t.Log(c.file, c.variable)
 		d := testDoctor(t, c.file, c.variable)
-		d.files = d.readFiles
-		found := d.examineFiles(t.Context())
-		for i := range found {
-			found[i].Check = "files"
-		}
+		found := d.examine(t.Context(), only("files"))
 		if c.needs != "" {
 			mustFind(t, found, "files", isWarning, " needs "+c.needs+",", "tunefit sweep")
 		} else if Failed(found) {

@@ -49,7 +49,9 @@ func FuzzLibrary(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := testDoctor(t)
-		for _, found := range d.unloadable(path, "it cannot be loaded", "") {
+		var r report
+		d.unloadable(&r, path, "it cannot be loaded", "")
+		for _, found := range r {
 			if !strings.Contains(found.Found, path) || found.Do == "" {
 				t.Errorf("%+v", found)
 			}
@@ -75,7 +77,7 @@ func FuzzLimits(f *testing.F) {
 		}
 		d := testDoctor(t)
 		d.proc, d.cgroups = filepath.Join(root, "proc"), filepath.Join(root, "cgroup")
-		for _, found := range d.examineLimits(t.Context()) {
+		for _, found := range d.examine(t.Context(), only("limits")) {
 			if found.Found == "" {
 				t.Errorf("%+v", found)
 			}
@@ -113,8 +115,9 @@ func BenchmarkWorstLibrary(b *testing.B) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			b.Fatal(err)
 		}
-		for _, found := range d.unloadable(path, "it cannot be loaded", "") {
-			return errors.New(found.Found)
+		var r report
+		if d.unloadable(&r, path, "it cannot be loaded", "") {
+			return errors.New(r[0].Found)
 		}
 		return nil
 	}, hostile.Text{Head: "\x7fELF\x02\x01\x01", Unit: "\x01"})
@@ -132,7 +135,7 @@ func BenchmarkWorstLimits(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		d.examineLimits(b.Context())
+		d.examine(b.Context(), only("limits"))
 		return nil
 	}, hostile.Text{Unit: "0::/a\n"}, hostile.Text{Head: "0::/", Unit: "../"}, hostile.Text{Unit: "Threads: 1\n"})
 }

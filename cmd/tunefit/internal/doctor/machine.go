@@ -22,62 +22,59 @@ import (
 
 // examineCPU names who made the CPUs, for Across to compare nodes by. NCCL's estimates and its search for channels
 // depend on it.
-func (d *doctor) examineCPU(context.Context) []Finding {
-	_, rest, is := strings.Cut("\n"+textOf(d.proc, "cpuinfo"), "\nvendor_id")
+func (d *doctor) examineCPU(_ context.Context, r *report) {
+	_, rest, _ := strings.Cut("\n"+textOf(d.proc, "cpuinfo"), "\nvendor_id")
 	vendor, _, _ := strings.Cut(rest, "\n")
-	vendor = strings.Trim(vendor, "\t :")
-	here := processor(machines[runtime.GOARCH])
-	if !is || vendor == "" {
-		return []Finding{fine("%s", here)} // only x86 names a vendor
+	if vendor = strings.Trim(vendor, "\t :"); vendor != "" { // only x86 names one
+		vendor = ", " + vendor
 	}
-	return []Finding{fine("%s, %s", here, vendor)}
+	r.fine("%s%s", processor(machines[runtime.GOARCH]), vendor)
 }
 
-func (d *doctor) examineTopology(ctx context.Context) []Finding {
-	m := d.machine()
-	f := d.files()
+func (d *doctor) examineTopology(ctx context.Context, r *report) {
+	m, f := d.machine(), d.files()
 	needed := policy.NeedsTopology(f.compiled, f.fitted)
 	took := m.Took.Round(time.Millisecond)
 	var syntax *topo.SyntaxError
+	var none *detect.NoGPUError
 	switch {
 	case errors.As(m.Err, &syntax):
-		return []Finding{failed("write it as NCCL does: tunefit topo --dump, or NCCL_TOPO_DUMP_FILE",
-			"the topology file is refused, by NCCL's own reader, too: %v", m.Err)}
+		r.fail("write it as NCCL does: tunefit topo --dump, or NCCL_TOPO_DUMP_FILE",
+			"the topology file is refused, by NCCL's own reader, too: %v", m.Err)
 	case m.Err == nil:
-		found := []Finding{fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)}
+		r.fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)
 		if m.From.Hosts > 1 {
-			found = append(found, warned("write it on one node, with tunefit topo --dump, or unset NCCL_TOPO_FILE",
-				"%s describes %d hosts, a whole NVLink domain: NCCL takes it for this node", m.From.File, m.From.Hosts))
+			r.warn("write it on one node, with tunefit topo --dump, or unset NCCL_TOPO_FILE",
+				"%s describes %d hosts, a whole NVLink domain: NCCL takes it for this node", m.From.File, m.From.Hosts)
 		}
 		for _, gpu := range m.From.FewerNVLinks {
-			found = append(found, warned("look with nvidia-smi nvlink --status; reset the GPU, or leave the node out",
-				"%s: NCCL says nothing of it, and finds fewer channels and no NVLS", gpu))
+			r.warn("look with nvidia-smi nvlink --status; reset the GPU, or leave the node out",
+				"%s: NCCL says nothing of it, and finds fewer channels and no NVLS", gpu)
 		}
-		return found
 	case errors.Is(m.Err, localenv.ErrSlowDriver) && needed:
-		return []Finding{warned("start nvidia-persistenced, or name a topology file: "+detect.TunerFileVariable,
-			"%v within %v; the first communicator waits for it", m.Err, took)}
+		r.warn("start nvidia-persistenced, or name a topology file: "+detect.TunerFileVariable,
+			"%v within %v; the first communicator waits for it", m.Err, took)
 	case errors.Is(m.Err, localenv.ErrSlowDriver):
-		return []Finding{noted("", "%v within %v; nothing here needs it", m.Err, took)}
+		r.note("", "%v within %v; nothing here needs it", m.Err, took)
 	case needed:
-		return []Finding{warned("run tunefit topo, or name a topology file: "+detect.TunerFileVariable,
-			"the machine is not known, so rows with conditions on topo.* never match and a model of a machine "+
-				"abstains: %v", m.Err)}
+		r.warn("run tunefit topo, or name a topology file: "+detect.TunerFileVariable, "the machine is not known, so rows "+
+			"with conditions on topo.* never match and a model of a machine abstains: %v", m.Err)
+	case !errors.As(m.Err, &none):
+		r.note("", "the machine is not known; nothing here needs it: %v", m.Err)
+	case none.OnPCI > 0:
+		r.warn("look with nvidia-smi", "%d NVIDIA GPUs are on the PCI bus, but the driver does not show them: %v",
+			none.OnPCI, none.Cause)
+	case d.Machine && !d.hasRCCL(ctx): // else its GPUs may be AMD's
+		r.warn("look with nvidia-smi, and at what the allocation asks for, as --gpus-per-node",
+			"no NVIDIA GPU on this node: NCCL has nothing to run on")
+	default:
+		r.note("", "no NVIDIA GPU on this node; nothing here needs the topology")
 	}
-	if none := (*detect.NoGPUError)(nil); errors.As(m.Err, &none) {
-		if none.OnPCI > 0 {
-			return []Finding{warned("look with nvidia-smi",
-				"%d NVIDIA GPUs are on the PCI bus, but the driver does not show them: %v", none.OnPCI, none.Cause)}
-		}
-		if d.Machine {
-			if _, err := d.env.Probe(ctx, localenv.LibRCCL); err != nil { // else its GPUs may be AMD's
-				return []Finding{warned("look with nvidia-smi, and at what the allocation asks for, as --gpus-per-node",
-					"no NVIDIA GPU on this node: NCCL has nothing to run on")}
-			}
-		}
-		return []Finding{noted("", "no NVIDIA GPU on this node; nothing here needs the topology")}
-	}
-	return []Finding{noted("", "the machine is not known; nothing here needs it: %v", m.Err)}
+}
+
+func (d *doctor) hasRCCL(ctx context.Context) bool {
+	_, err := d.env.Probe(ctx, localenv.LibRCCL)
+	return err == nil
 }
 
 // leastThreads is the least room for threads that a node with eight ranks needs: in each, eight of the library and
@@ -92,24 +89,20 @@ type threadLimit struct {
 }
 
 // examineLimits says whether the library can start its threads. If it cannot, the Go runtime ends the process.
-func (d *doctor) examineLimits(ctx context.Context) (found []Finding) {
+func (d *doctor) examineLimits(ctx context.Context, r *report) {
 	limits := d.cgroupLimits()
 	if own, ok := d.userLimit(ctx); ok {
 		limits = append(limits, own)
 	}
 	for _, l := range limits {
 		if room := max(0, l.most-l.now); room < leastThreads {
-			found = append(found,
-				warned(l.raise,
-					"%s leaves room for %d more threads (%d of %d are there): a process ends if the library cannot "+
-						"start one",
-					l.what, room, l.now, l.most))
+			r.warn(l.raise, "%s leaves room for %d more threads (%d of %d are there): a process ends if the library "+
+				"cannot start one", l.what, room, l.now, l.most)
 		}
 	}
-	if len(limits) > 0 && len(found) == 0 {
-		found = append(found, fine("there is room for the threads that a job starts"))
+	if len(limits) > 0 && r.sound() {
+		r.fine("there is room for the threads that a job starts")
 	}
-	return found
 }
 
 // userLimit is `ulimit -u`, which counts the threads of all of a user's processes on the machine. ok is false if it

@@ -29,7 +29,7 @@ func TestMetricsDirectory(t *testing.T) {
 	} {
 		t.Setenv(tuner.EnvMetrics, c.dir)
 		var said []string
-		for _, f := range onThisMachine(Options{}).examineMetrics(t.Context()) {
+		for _, f := range onThisMachine(Options{Limit: LimitOnNodes}).examine(t.Context(), only("metrics")) {
 			said = append(said, f.Found)
 		}
 		if text := strings.Join(said, "\n"); !strings.Contains(text, c.says) || c.says == "" && text != "" {

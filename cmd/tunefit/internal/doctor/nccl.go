@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -32,73 +33,72 @@ func newestABI(release nccl.Version, library *host.Library) int {
 	})
 }
 
-func (d *doctor) examineNCCL(ctx context.Context) (found []Finding) {
+func (d *doctor) examineNCCL(ctx context.Context, r *report) {
 	if !host.Supported {
-		return []Finding{unknown("this tunefit was built without cgo and cannot load %s", localenv.LibNCCL)}
+		r.unknown("this tunefit was built without cgo and cannot load %s", localenv.LibNCCL)
+		return
 	}
 	if d.NCCL != "" {
 		path, err := filepath.Abs(d.NCCL)
+		if err == nil {
+			_, err = os.Stat(path)
+		}
 		if err != nil {
-			return []Finding{failed("", "--library %s: %v", d.NCCL, err)}
+			r.fail("name the job's "+localenv.LibNCCL, "--library %s: %v", d.NCCL, safefile.Reason(err))
+			return
 		}
-		if _, err := os.Stat(path); err != nil {
-			return []Finding{failed("name the job's "+localenv.LibNCCL, "--library %s: %v", d.NCCL, errors.Unwrap(err))}
-		}
-		found, _ = d.probeNCCL(ctx, path, "")
-		return found
+		d.probeNCCL(ctx, r, path, "")
+		return
 	}
-	found, path := d.probeNCCL(ctx, localenv.LibNCCL, "")
-	rccl, other := d.probeNCCL(ctx, localenv.LibRCCL, "")
-	found = append(found, rccl...)
-	seen := []string{path, other}
+	seen := []string{d.probeNCCL(ctx, r, localenv.LibNCCL, ""), d.probeNCCL(ctx, r, localenv.LibRCCL, "")}
 	for _, path := range slices.Concat(d.env.PythonNCCLs(), d.env.PythonRCCLs()) {
 		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(seen, real) {
-			of, _ := d.probeNCCL(ctx, path, "PyTorch's ")
-			found, seen = append(found, of...), append(seen, real)
+			d.probeNCCL(ctx, r, path, "PyTorch's ")
+			seen = append(seen, real)
 		}
 	}
-	if len(found) == 0 {
-		found = d.unusableChoices(nccl.Newest, fmt.Sprintf("if the job's NCCL is %s", nccl.Newest))
-		for i := range found {
-			found[i].Severity = isWarning
-		}
-		none := noted("name the job's: --library FILE",
-			"no %s or %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
-			localenv.LibNCCL, localenv.LibRCCL)
-		if d.Machine {
-			none.Severity = isWarning
-		}
-		return append(found, none)
+	if len(*r) > 0 {
+		return
 	}
-	return found
+	d.unusableChoices(r, nccl.Newest, fmt.Sprintf("if the job's NCCL is %s", nccl.Newest))
+	for i := range *r {
+		(*r)[i].Severity = isWarning
+	}
+	how := isNote
+	if d.Machine {
+		how = isWarning
+	}
+	r.add(how, "name the job's: --library FILE",
+		"no %s or %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
+		localenv.LibNCCL, localenv.LibRCCL)
 }
 
-// probeNCCL loads an NCCL, and returns its file without links. If the dynamic loader knows no such file, it returns no
-// finding.
-func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []Finding, file string) {
+// probeNCCL loads an NCCL, and returns its file without links. It finds nothing if the dynamic loader knows no such
+// file.
+func (d *doctor) probeNCCL(ctx context.Context, r *report, name, whose string) (file string) {
 	lib, err := d.env.Probe(ctx, name)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return []Finding{d.timedOut("whether " + whose + "NCCL " + name + " can be loaded is not known")}, ""
+	if err == nil {
+		d.judgeNCCL(r, lib, whose)
+		file, _ = filepath.EvalSymlinks(lib.Path)
+		return file
 	}
-	if err != nil {
-		reason := notLoaded(err)
-		if !strings.Contains(name, "/") && strings.HasPrefix(reason, name+": cannot open shared object file") {
-			return nil, ""
-		}
-		if found := d.unloadable(name, whose+"NCCL cannot be loaded", reason); found != nil {
-			return found, ""
-		}
-		return []Finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,
-			reason)}, ""
+	reason := err.Error()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		r.timedOut(d, "whether "+whose+"NCCL "+name+" can be loaded is not known")
+	case !strings.Contains(name, "/") && strings.HasPrefix(reason, name+": cannot open shared object file"):
+	case d.unloadable(r, name, whose+"NCCL cannot be loaded", reason):
+	default:
+		r.warn("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name, reason)
 	}
-	file, _ = filepath.EvalSymlinks(lib.Path)
-	return d.ncclFindings(lib, whose), file
+	return ""
 }
 
-// ncclFindings says what an NCCL does with our library.
-func (d *doctor) ncclFindings(lib *host.Library, whose string) []Finding {
+// judgeNCCL says what an NCCL does with our library.
+func (d *doctor) judgeNCCL(r *report, lib *host.Library, whose string) {
 	if lib.NCCL == 0 {
-		return []Finding{warned("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)}
+		r.warn("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)
+		return
 	}
 	version := nccl.Version(lib.NCCL)
 	name := "NCCL"
@@ -115,15 +115,15 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []Finding {
 	}
 	abi := newestABI(version, plugin)
 	if abi == 0 {
-		return []Finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
+		r.fail("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)
+		return
 	}
 	if value := d.env.Get(tuner.EnvPlugin); version == takesNoPath && strings.Contains(value, "/") {
-		return []Finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value),
-			tuner.EnvPlugin, filepath.Base(value)),
-			"%s: it takes no path and does not load %s", what, d.env.Show(tuner.EnvPlugin))}
+		r.fail(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value), tuner.EnvPlugin,
+			filepath.Base(value)), "%s: it takes no path and does not load %s", what, d.env.Show(tuner.EnvPlugin))
+		return
 	}
-	lacks := d.lacking(version, abi)
-	found := d.peculiarities(lib, what)
+	d.peculiarities(r, lib, what)
 	what = fmt.Sprintf("%s, will use tuner ABI v%d", what, abi)
 	if version >= withSymmetricKernels && !isRCCL(lib) {
 		what += ", and ask no tuner about symmetric kernels (both buffers in registered windows)"
@@ -131,13 +131,14 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []Finding {
 	if version >= withCallConfigs && !isRCCL(lib) {
 		what += ". A program may leave the tuner fewer algorithms and channels for a call (ncclCollConfig_t)"
 	}
-	switch {
-	case len(lacks) == 0:
-		return append(found, fine("%s", what))
+	switch lacks := strings.Join(d.lacking(version, abi), "; "); {
+	case lacks == "":
+		r.fine("%s", what)
 	case d.cannotChange(version, abi) && d.env.Get(tuner.EnvReload) == "live":
-		return append(found, warned("use NCCL 2.28.3 or later", "%s: %s", what, strings.Join(lacks, "; ")))
+		r.warn("use NCCL 2.28.3 or later", "%s: %s", what, lacks)
+	default:
+		r.note("", "%s: %s", what, lacks)
 	}
-	return append(found, noted("", "%s: %s", what, strings.Join(lacks, "; ")))
 }
 
 // withCallConfigs is the first NCCL in which a program may choose for single calls.
@@ -147,45 +148,49 @@ const withCallConfigs nccl.Version = 23102
 const withSymmetricKernels nccl.Version = 22703
 
 // peculiarities says what goes wrong with this library in this environment.
-func (d *doctor) peculiarities(lib *host.Library, what string) (found []Finding) {
+func (d *doctor) peculiarities(r *report, lib *host.Library, what string) {
+	version := nccl.Version(lib.NCCL)
 	if lib.NCCLX && d.env.Get(ncclxTuner) != "" {
-		found = append(found, failed("unset "+ncclxTuner+"; "+tuner.EnvConfigFile+" can name the same file",
-			"%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner)))
+		r.fail("unset "+ncclxTuner+"; "+tuner.EnvConfigFile+" can name the same file",
+			"%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner))
 	}
-	if lib.NCCL == symmetricPreview {
-		found = append(found, warned("use NCCL 2.31.2 or later",
-			"%s is a preview that hangs or fails where a tuner chooses ll for allreduce, allgather or "+
-				"reducescatter", what))
+	if version == symmetricPreview {
+		r.warn("use NCCL 2.31.2 or later", "%s is a preview that hangs or fails where a tuner chooses ll for allreduce, "+
+			"allgather or reducescatter", what)
 	}
-	if lib.NCCL >= int(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get(symKernel) == "" {
-		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
-			"%s: %s turns all symmetric kernels off, too", what, d.env.Show("NCCL_ALGO")))
+	if version.Has(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get(symKernel) == "" {
+		r.note("name those that you want in NCCL_SYM_KERNEL, or unset it",
+			"%s: %s turns all symmetric kernels off, too", what, d.env.Show("NCCL_ALGO"))
 	}
-	if !isRCCL(lib) {
-		found = append(found, d.unusableSymKernel(nccl.Version(lib.NCCL), what)...)
+	if isRCCL(lib) {
+		d.examineRCCL(r, lib, what)
+	} else {
+		d.unusableSymKernel(r, version, what)
 	}
-	return slices.Concat(found, d.rcclFindings(lib, what), d.unusableChoices(nccl.Version(lib.NCCL), what))
+	d.unusableChoices(r, version, what)
 }
 
 // unusableChoices finds an NCCL_ALGO and an NCCL_PROTO that a release refuses, or that together fail collectives, and
 // values that end in a carriage return.
-func (d *doctor) unusableChoices(version nccl.Version, what string) []Finding {
+func (d *doctor) unusableChoices(r *report, version nccl.Version, what string) {
 	for _, c := range d.env.Files {
 		i := slices.IndexFunc(c.Entries, func(s localenv.Entry) bool { return s.CR && !s.Beaten })
 		if i >= 0 && !version.Has(nccl.DropsCR) {
 			s := c.Entries[i]
-			return []Finding{failed("write the file with the line ends of Unix: sed -i 's/\\r$//' "+c.Path,
+			r.fail("write the file with the line ends of Unix: sed -i 's/\\r$//' "+c.Path,
 				"%s: the line ends of Windows in %s:%d make %s %q; NCCL %s does not start with that, or ignores it",
-				what, c.Path, s.Line, s.Name, s.Value+"\r", version)}
+				what, c.Path, s.Line, s.Name, s.Value+"\r", version)
+			return
 		}
 	}
 	vars, err := channels.VariablesFromEnv(d.env.Get, version)
 	if err != nil {
-		return []Finding{failed("correct or unset it", "%s: %v", what, err)}
+		r.fail("correct or unset it", "%s: %v", what, err)
+		return
 	}
 	starved := vars.Starved(version)
 	if len(starved) == 0 {
-		return nil
+		return
 	}
 	var fail, named []string
 	for _, coll := range nccl.AllColls() {
@@ -200,15 +205,14 @@ func (d *doctor) unusableChoices(version nccl.Version, what string) []Finding {
 	if !strings.ContainsAny(d.env.Get("NCCL_PROTO"), ":;") {
 		protos = "set NCCL_PROTO='" + strings.Join(named, ";") + "'"
 	}
-	return []Finding{failed(
-		fmt.Sprintf("unset one of both; or set NCCL_ALGO='ring;%s' (ring for the others); or %s",
-			d.env.Get("NCCL_ALGO"), protos),
-		"%s: %s with %s leaves %s no algorithm: NCCL fails them with error 5 (ncclInvalidUsage). NCCL before 2.31 "+
-			"does not", what, d.env.Show("NCCL_ALGO"), d.env.Show("NCCL_PROTO"), strings.Join(fail, ", "))}
+	r.fail(fmt.Sprintf("unset one of both; or set NCCL_ALGO='ring;%s' (ring for the others); or %s",
+		d.env.Get("NCCL_ALGO"), protos), "%s: %s with %s leaves %s no algorithm: NCCL fails them with error 5 "+
+		"(ncclInvalidUsage). NCCL before 2.31 does not", what, d.env.Show("NCCL_ALGO"), d.env.Show("NCCL_PROTO"),
+		strings.Join(fail, ", "))
 }
 
 // symmetricPreview is 2.31.0, which was published as a preview only, 2.31.0a7.
-const symmetricPreview = 23100
+const symmetricPreview nccl.Version = 23100
 
 const ncclxTuner = "NCCLX_TUNER_CONFIG_FILE"
 
@@ -221,31 +225,29 @@ func (d *doctor) cannotChange(version nccl.Version, abi int) bool {
 // lacking lists what the environment and the files ask for and this NCCL cannot do; docs/dev/NCCL.md has the facts.
 func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 	f := d.files()
-	if d.cannotChange(version, abi) && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
-		lacks = append(lacks, "the policy cannot change during a run (since 2.28.3)")
-	}
-	if f.compiled == nil && f.fitted == nil {
-		return lacks
-	}
-	if abi == nccl.ABINoCosts {
-		lacks = append(lacks,
-			"it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model "+
-				"abstains (since 2.22.3)")
-	}
 	asks := func(wanted func(policy.Rule) bool) bool {
 		return f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, wanted)
 	}
-	if version.Has(nccl.ChannelsOnlyLower) && asks(func(r policy.Rule) bool { return r.Channels > 0 }) {
-		lacks = append(lacks, "a row's channels count only where they are fewer than NCCL's own (since 2.31)")
-	}
-	if version.UncheckedAllGather() && asks(func(r policy.Rule) bool {
-		return r.Channels > 0 && slices.Contains(r.Colls(), nccl.CollAllGather)
-	}) {
-		lacks = append(lacks, "rows set no channels of an allgather: it may use them unchecked and crash "+
-			"(2.29.2 to 2.30)")
-	}
-	if abi < nccl.ABIChunks && asks(func(r policy.Rule) bool { return r.ChunkBytes > 0 }) {
-		lacks = append(lacks, "chunk_bytes is not used (since 2.30.3)")
+	channels := func(r policy.Rule) bool { return r.Channels > 0 }
+	for _, l := range []struct {
+		is   bool
+		what string
+	}{
+		{d.cannotChange(version, abi) && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != ""),
+			"the policy cannot change during a run (since 2.28.3)"},
+		{abi == nccl.ABINoCosts && (f.compiled != nil || f.fitted != nil), "it does not tell its costs, so rows that leave " +
+			"algorithm or protocol open do not match, and a model abstains (since 2.22.3)"},
+		{version.Has(nccl.ChannelsOnlyLower) && asks(channels),
+			"a row's channels count only where they are fewer than NCCL's own (since 2.31)"},
+		{version.UncheckedAllGather() && asks(func(r policy.Rule) bool {
+			return channels(r) && slices.Contains(r.Colls(), nccl.CollAllGather)
+		}), "rows set no channels of an allgather: it may use them unchecked and crash (2.29.2 to 2.30)"},
+		{abi < nccl.ABIChunks && asks(func(r policy.Rule) bool { return r.ChunkBytes > 0 }),
+			"chunk_bytes is not used (since 2.30.3)"},
+	} {
+		if l.is {
+			lacks = append(lacks, l.what)
+		}
 	}
 	return lacks
 }

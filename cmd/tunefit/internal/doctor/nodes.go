@@ -252,19 +252,20 @@ func (a *Answers) Across(nodes int) (findings []Finding, verdict string) {
 			continue
 		}
 		differ = append(differ, check.name)
-		if good > 1 || bad == 0 {
-			f := warned("give all nodes the same", "the nodes differ")
-			switch check.name {
-			case "files":
-				f = failed("put the files where all nodes see the same",
-					"the nodes differ, and ranks with different versions refuse to start together")
-			case "cpu":
-				f = warned("run the job on nodes of one vendor, or measure for the policy on such a mixture",
-					"the nodes' CPUs differ, and NCCL's estimates and channels depend on who made them: its default "+
-						"is not that of nodes alike. Before NCCL 2.22.3 ranks may choose differently and hang")
-			}
-			f.Check = check.name
-			findings = append(findings, f)
+		var r report
+		switch check.name {
+		case "files":
+			r.fail("put the files where all nodes see the same",
+				"the nodes differ, and ranks with different versions refuse to start together")
+		case "cpu":
+			r.warn("run the job on nodes of one vendor, or measure for the policy on such a mixture",
+				"the nodes' CPUs differ, and NCCL's estimates and channels depend on who made them: its default is not "+
+					"that of nodes alike. Before NCCL 2.22.3 ranks may choose differently and hang")
+		default:
+			r.warn("give all nodes the same", "the nodes differ")
+		}
+		if r[0].Check = check.name; good > 1 || bad == 0 {
+			findings = append(findings, r...)
 		}
 	}
 	n := wording.Plural(len(hosts), "node")
@@ -280,11 +281,7 @@ func (a *Answers) Across(nodes int) (findings []Finding, verdict string) {
 }
 
 // missing says which nodes have not answered.
-func (a *Answers) missing(nodes int, hosts []string) (found []Finding) {
-	add := func(f Finding) {
-		f.Check = "launch"
-		found = append(found, f)
-	}
+func (a *Answers) missing(nodes int, hosts []string) (r report) {
 	if len(hosts) < nodes {
 		do := "look at what the launcher says, and whether this tunefit is at the same path on all nodes"
 		text := fmt.Sprintf("%d of %d nodes answered", len(hosts), nodes)
@@ -295,13 +292,16 @@ func (a *Answers) missing(nodes int, hosts []string) (found []Finding) {
 			text += fmt.Sprintf(", by %d processes", len(a.complete))
 			do = "start one process a node, as with --map-by ppr:1:node"
 		}
-		add(failed(do, "%s", text))
+		r.fail(do, "%s", text)
 	}
 	for process := range a.begun {
 		host, _, _ := strings.Cut(process, " ")
-		add(failed("start the doctor once more", "the launcher damaged the answer of %s", host))
+		r.fail("start the doctor once more", "the launcher damaged the answer of %s", host)
 	}
-	return found
+	for i := range r {
+		r[i].Check = "launch"
+	}
+	return r
 }
 
 var numbered = regexp.MustCompile(`^(.*?)([0-9]+)$`)

@@ -6,7 +6,6 @@ import (
 	"debug/buildinfo"
 	"debug/elf"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -84,72 +83,71 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 	return p
 }
 
-func (d *doctor) examinePlugin(context.Context) []Finding {
-	value := d.env.Get(tuner.EnvPlugin)
+func (d *doctor) examinePlugin(_ context.Context, r *report) {
+	value, shown := d.env.Get(tuner.EnvPlugin), d.env.Show(tuner.EnvPlugin)
 	do := "set " + tuner.EnvPlugin + " to the path of " + cli.LibraryName
 	if own, err := filepath.Abs(d.Library); err == nil && d.Library != "" {
 		do = "set " + tuner.EnvPlugin + "=" + own
 	}
 	p := d.plugin()
-	if p.lib == nil && !loadsNone(value) && !errors.Is(p.err, context.DeadlineExceeded) {
+	late := errors.Is(p.err, context.DeadlineExceeded)
+	if p.lib == nil && !loadsNone(value) && !late {
 		for i, name := range pluginNames(value) {
-			if found := d.unloadable(name, "NCCL loads no tuner", append(p.said, "", "")[i]); found != nil {
-				return found
+			if d.unloadable(r, name, "NCCL loads no tuner", append(p.said, "", "")[i]) {
+				return
 			}
 		}
 	}
 	switch {
 	case loadsNone(value):
-		return []Finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(tuner.EnvPlugin))}
+		r.fail(do, "%s: NCCL loads no tuner", shown)
+	case late:
+		r.timedOut(d, "whether NCCL can load "+shown+" is not known")
 	case p.err != nil && !host.Supported:
-		return []Finding{unknown("%v", p.err)}
-	case errors.Is(p.err, context.DeadlineExceeded):
-		return []Finding{d.timedOut("whether NCCL can load " + d.env.Show(tuner.EnvPlugin) + " is not known")}
+		r.unknown("%v", p.err)
 	case p.err != nil:
-		return []Finding{failed(do, "%s cannot be loaded: %v", d.env.Show(tuner.EnvPlugin), p.err)}
+		r.fail(do, "%s cannot be loaded: %v", shown, p.err)
 	case p.lib == nil && value == "":
-		return []Finding{
-			failed(do,
-				"%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin "+
-					"has one", tuner.EnvPlugin)}
+		r.fail(do, "%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin has "+
+			"one", tuner.EnvPlugin)
 	case p.lib == nil:
-		return []Finding{failed(do+", or add its folder to LD_LIBRARY_PATH",
-			"%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
-			d.env.Show(tuner.EnvPlugin), strings.Join(p.said, "\n"))}
+		r.fail(do+", or add its folder to LD_LIBRARY_PATH",
+			"%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s", shown,
+			strings.Join(p.said, "\n"))
 	case len(p.lib.Tuners) == 0:
-		return []Finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
+		r.fail(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)
 	case !p.ours:
-		var names []string
-		for _, name := range p.lib.Tuners {
-			names = append(names, fmt.Sprintf("%q", name))
-		}
-		slices.Sort(names)
-		return []Finding{failed(do, "%s is another tuner, %s", p.path, strings.Join(slices.Compact(names), ", "))}
+		r.fail(do, "%s is another tuner, %q", p.path, distinct(slices.Collect(maps.Values(p.lib.Tuners))))
+	default:
+		d.ourPlugin(r, p, value)
 	}
-	return d.ourPlugin(p, value)
+}
+
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // ourPlugin examines a library of this project that NCCL would load.
-func (d *doctor) ourPlugin(p pluginFound, value string) (found []Finding) {
+func (d *doctor) ourPlugin(r *report, p pluginFound, value string) {
 	version := cmp.Or(p.lib.Version, "of unknown version")
 	etcd := ""
 	if p.etcd {
 		etcd = ", with etcd"
 	}
 	abis := slices.Sorted(maps.Keys(p.lib.Tuners)) // without gaps, in a library of ours
-	found = append(found, fine("%s, %s, ABI v%d-v%d%s", p.path, version, abis[0], abis[len(abis)-1], etcd))
+	r.fine("%s, %s, ABI v%d-v%d%s", p.path, version, abis[0], abis[len(abis)-1], etcd)
 	if version != tuner.Release {
-		found = append(found, warned("install both from one build: make install",
-			"%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release))
+		r.warn("install both from one build: make install",
+			"%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release)
 	}
 	if strings.Contains(value, "/") {
-		found = append(found, d.relative(tuner.EnvPlugin)...)
+		d.relative(r, tuner.EnvPlugin)
 	}
 	if value == "" {
-		found = append(found, warned("set "+tuner.EnvPlugin+"="+p.path, "%s is not set; %s is found by its name alone",
-			tuner.EnvPlugin, p.path))
+		r.warn("set "+tuner.EnvPlugin+"="+p.path, "%s is not set; %s is found by its name alone", tuner.EnvPlugin, p.path)
 	}
-	return append(found, writable(p.file, "run code in the job")...)
+	writable(r, p.file, "run code in the job")
 }
 
 // machines are the processors of this project, by Go's name.
@@ -158,43 +156,42 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // needsGlibc is how the dynamic loader says that a library was built for a newer glibc than this machine's.
 var needsGlibc = regexp.MustCompile("version `GLIBC_[0-9.]+' not found")
 
-// unloadable looks into a library that cannot be loaded, without loading it. It returns none if the file is not there,
-// or if nothing in the file itself is wrong. What the dynamic loader said does not tell these apart: it skips a library
-// for another processor, and then says that there is no such file.
-func (d *doctor) unloadable(name, consequence, said string) []Finding {
-	fault := func(do, format string, args ...any) []Finding {
-		return []Finding{failed(do, consequence+": "+format, args...)}
-	}
+// unloadable looks into a library that cannot be loaded, without loading it. It is false if the file is not there, or if
+// nothing in the file itself is wrong. What the dynamic loader said does not tell these apart: it skips a library for
+// another processor, and then says that there is no such file.
+func (d *doctor) unloadable(r *report, name, consequence, said string) bool {
 	path := d.locate(name)
 	if path == "" {
-		return nil
+		return false
 	}
 	file, info, err := safefile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false
 	}
 	if err != nil {
 		do := "name the library's file"
 		if errors.Is(err, fs.ErrPermission) {
 			do = "let the job's user read it: chmod a+r on the file, a+x on each folder above"
 		}
-		return fault(do, "%s cannot be read: %v", path, safefile.Reason(err))
+		r.fail(do, "%s: %s cannot be read: %v", consequence, path, safefile.Reason(err))
+		return true
 	}
 	defer file.Close()
-	const again = "copy or build it anew, and compare it with the original: sha256sum"
-	lib, err := elf.NewFile(file)
-	if err != nil {
-		return fault(again, "%s (%d bytes) is no library, or only the beginning of one: %v", path,
-			info.Size(), err)
+	here := machines[runtime.GOARCH]
+	switch lib, err := elf.NewFile(file); {
+	case err != nil:
+		r.fail("copy or build it anew, and compare it with the original: sha256sum",
+			"%s: %s (%d bytes) is no library, or only the beginning of one: %v", consequence, path, info.Size(), err)
+	case lib.Machine != here:
+		r.fail("take the library for "+processor(here)+", or build it on a machine of that kind: make",
+			"%s: %s is for %s, this machine is %s", consequence, path, processor(lib.Machine), processor(here))
+	case needsGlibc.MatchString(said):
+		r.fail("take a release's library, which needs glibc 2.17, or build it on this machine: make", "%s: %s",
+			consequence, said)
+	default:
+		return false
 	}
-	if here := machines[runtime.GOARCH]; lib.Machine != here {
-		return fault("take the library for "+processor(here)+", or build it on a machine of that kind: make",
-			"%s is for %s, this machine is %s", path, processor(lib.Machine), processor(here))
-	}
-	if !needsGlibc.MatchString(said) {
-		return nil
-	}
-	return fault("take a release's library, which needs glibc 2.17, or build it on this machine: make", "%s", said)
+	return true
 }
 
 // locate is the file that a name means. For a bare name it looks in LD_LIBRARY_PATH only: in the system's own

@@ -15,7 +15,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -34,68 +33,68 @@ func reloadMode(e *localenv.Environment) string {
 	return "new" // the tuner also takes unknown values for it
 }
 
-func (d *doctor) examineRendezvous(ctx context.Context) []Finding {
-	name := d.env.Get(tuner.EnvRendezvous)
+func (d *doctor) examineRendezvous(ctx context.Context, r *report) {
+	name, reload := d.env.Get(tuner.EnvRendezvous), d.env.Show(tuner.EnvReload)
 	switch mode := reloadMode(d.env); {
 	case isOn(d.env, tuner.EnvDeterministic):
-		return []Finding{noted("", "not used: %s, a process stays with what it read first; do not edit while "+
-			"communicators are being created", d.env.Show(tuner.EnvDeterministic))}
+		r.note("", "not used: %s, a process stays with what it read first; do not edit while communicators are being "+
+			"created", d.env.Show(tuner.EnvDeterministic))
 	case mode == "off":
-		return []Finding{noted("", "not used: %s, a process stays with what it read first",
-			d.env.Show(tuner.EnvReload))}
+		r.note("", "not used: %s, a process stays with what it read first", reload)
 	case mode == "new":
-		return []Finding{
-			noted("", "not used: with %s an edit takes effect in communicators created later only; do not edit while "+
-				"some are being created", d.env.Show(tuner.EnvReload))}
+		r.note("", "not used: with %s an edit takes effect in communicators created later only; do not edit while "+
+			"some are being created", reload)
 	case name == "" && d.Nodes > 1:
-		return []Finding{
-			warned("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
-				"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while "+
-					"communicators are created can hang the job", tuner.EnvRendezvous, d.Nodes)}
+		r.warn("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
+			"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while "+
+				"communicators are created can hang the job", tuner.EnvRendezvous, d.Nodes)
 	case name == "":
-		return d.placeFindings(ctx, d.shm, true)
+		d.examinePlace(ctx, r, d.shm, true)
 	case tuner.IsEtcd(name):
-		return d.etcdFindings(ctx, name)
+		d.examineEtcd(ctx, r, name)
 	case strings.Contains(name, "://"):
-		return []Finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood",
-			d.env.Show(tuner.EnvRendezvous))}
+		r.fail("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood", d.env.Show(tuner.EnvRendezvous))
+	default:
+		d.relative(r, tuner.EnvRendezvous)
+		d.examinePlace(ctx, r, name, false)
 	}
-	return append(d.relative(tuner.EnvRendezvous), d.placeFindings(ctx, name, false)...)
 }
 
-func (d *doctor) etcdFindings(ctx context.Context, url string) (found []Finding) {
+func (d *doctor) examineEtcd(ctx context.Context, r *report, url string) {
 	if p := d.plugin(); p.ours && !p.etcd {
-		found = append(found, failed("load libnccl-tuner-go-etcd.so instead (in packages, else make etcd)",
-			"%s: %s is built without etcd", d.env.Show(tuner.EnvRendezvous), p.path))
+		r.fail("load libnccl-tuner-go-etcd.so instead (in packages, else make etcd)",
+			"%s: %s is built without etcd", d.env.Show(tuner.EnvRendezvous), p.path)
 	}
 	if !tuner.HasEtcd {
-		return append(found,
-			unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same "+
-				"with it (in packages, else make etcd)", d.env.Show(tuner.EnvRendezvous)))
+		r.unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same with it "+
+			"(in packages, else make etcd)", d.env.Show(tuner.EnvRendezvous))
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, localenv.AnswerLimit)
 	defer cancel()
+	shown := wording.HideSecrets(url)
 	took, err := tuner.ReachEtcd(ctx, url, d.env.Get)
 	if err != nil {
-		return append(found, failed("see that it runs, that this node reaches it and that ETCDCTL_ variables fit",
-			"%s cannot be reached: %v", wording.HideSecrets(url), err))
+		r.fail("see that it runs, that this node reaches it and that ETCDCTL_ variables fit", "%s cannot be reached: %v",
+			shown, err)
+	} else if !slow(r, url, took) {
+		r.fine("%s answers within %v", shown, took.Round(10*time.Microsecond))
 	}
-	return append(found,
-		slowness(url, took, fine("%s answers within %v", wording.HideSecrets(url), took.Round(10*time.Microsecond))))
 }
 
-// slowness warns of a store that is too slow for changes.
-func slowness(name string, took time.Duration, otherwise Finding) Finding {
-	if limit := agree.Shared.Settle / 3; took > limit {
-		return warned("use another one", "%s needs %v for one record: changes will mostly be aborted", name,
-			took.Round(time.Millisecond))
+// slow warns of a store that is too slow for changes.
+func slow(r *report, name string, took time.Duration) bool {
+	if took <= agree.Shared.Settle/3 {
+		return false
 	}
-	return otherwise
+	r.warn("use another one", "%s needs %v for one record: changes will mostly be aborted", name,
+		took.Round(time.Millisecond))
+	return true
 }
 
-// placeFindings looks at a directory where ranks meet. private means the parent of the default rendezvous, which every
+// examinePlace looks at a directory where ranks meet. private means the parent of the default rendezvous, which every
 // job of this machine uses.
-func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (found []Finding) {
+func (d *doctor) examinePlace(ctx context.Context, r *report, dir string, private bool) {
 	do := "name another directory: " + tuner.EnvRendezvous
 	info, err := os.Stat(dir)
 	coming := ""
@@ -105,35 +104,32 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 		do = "make a directory in which each job makes its own: install -d -m 1777 " + cli.ShellWord(dir) +
 			", as root where users share it; or " + do
 	}
-	switch {
-	case err != nil:
-		return []Finding{failed(do, "the rendezvous cannot be used: %v", err)}
-	case !info.IsDir():
-		return []Finding{failed(do, "the rendezvous cannot be used: %s is not a directory", dir)}
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	if err != nil {
+		r.fail(do, "the rendezvous cannot be used: %v", err)
+		return
 	}
 	system := fileSystemOf(dir)
 	if !private {
-		found = append(found, d.sharingFindings(dir, coming != "")...)
+		d.sharing(r, dir, coming != "")
 		switch {
 		case d.Nodes == 1:
 		case system.kind == local:
-			found = append(found, warned("name a directory on a file system that all nodes share",
-				"%s is on %s, which is this node's alone, but the job has %d nodes: their ranks do not meet, and no "+
-					"edit takes effect", dir, system, d.Nodes))
+			r.warn("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, "+
+				"but the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.Nodes)
 		case system.kind == unsure:
-			found = append(found, noted("see that all nodes see the same files there",
-				"%s is on %s, which may be this node's alone", dir, system))
+			r.note("see that all nodes see the same files there", "%s is on %s, which may be this node's alone", dir, system)
 		}
 	}
-	if scarce := system.scarce(); scarce != "" {
-		found = append(found, warned("make room, or "+do, "%s is nearly full: %s", dir, scarce))
-	}
+	system.scarce(r, dir, "make room, or "+do)
 	took, err := putProbe(ctx, dir)
 	if err != nil {
-		return append(found, failed(do, "records cannot be put into %s (%s): %v", dir, system, err))
+		r.fail(do, "records cannot be put into %s (%s): %v", dir, system, err)
+	} else if !slow(r, dir, took) {
+		r.fine("%s%s on %s, %v for a record", dir, coming, system, took.Round(10*time.Microsecond))
 	}
-	return append(found, slowness(dir, took, fine("%s%s on %s, %v for a record", dir, coming, system,
-		took.Round(10*time.Microsecond))))
 }
 
 // putProbe writes records as ranks do, in a directory of its own that no rank looks at. It removes the directory.
@@ -154,24 +150,24 @@ func putProbe(ctx context.Context, dir string) (took time.Duration, err error) {
 	return took, err
 }
 
-// sharingFindings says whether others can write into a shared directory. parent means that the job makes a directory of
-// its own in it.
-func (d *doctor) sharingFindings(dir string, parent bool) []Finding {
+// sharing says whether others can write into a shared directory. parent means that the job makes a directory of its
+// own in it.
+func (d *doctor) sharing(r *report, dir string, parent bool) {
 	info, err := os.Stat(dir)
 	open := err == nil && info.Mode().Perm()&0o002 != 0
 	if parent {
 		if open && info.Mode()&os.ModeSticky == 0 {
-			return []Finding{warned("chmod +t "+cli.ShellWord(dir), "every user can remove the directory that a job "+
-				"makes in %s: its edits then stop, and a call that waits for one fails", dir)}
+			r.warn("chmod +t "+cli.ShellWord(dir), "every user can remove the directory that a job makes in %s: its edits "+
+				"then stop, and a call that waits for one fails", dir)
 		}
-		return nil
+		return
 	}
 	store, err := dirstore.Look(dir)
 	if err == nil {
 		err = store.Check()
 	}
 	if !errors.Is(err, dirstore.ErrForeign) {
-		return nil // putProbe says why it cannot be used
+		return // putProbe says why it cannot be used
 	}
 	above := filepath.Dir(filepath.Clean(dir))
 	if open {
@@ -179,22 +175,9 @@ func (d *doctor) sharingFindings(dir string, parent bool) []Finding {
 	}
 	do := "name a directory that the job makes for itself: " + tuner.EnvRendezvous + "=" + filepath.Join(above, "JOB")
 	if d.env.Get(tuner.EnvTrust) == "1" {
-		return []Finding{warned(do, "%v; with %s whoever can write there decides for the job", err,
-			d.env.Show(tuner.EnvTrust))}
+		r.warn(do, "%v; with %s whoever can write there decides for the job", err, d.env.Show(tuner.EnvTrust))
+		return
 	}
-	return []Finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job",
-		"the rendezvous is refused, and communicator creation fails: %v", err)}
-}
-
-// scarce says whether there is too little room or too few inodes for the records of a change. These are a few versions
-// of policy and model, and a handful of small files for each rank. "": there is enough.
-func (s fileSystem) scarce() string {
-	const bytes, files = 16 << 20, 4096
-	switch {
-	case s.freeBytes < bytes:
-		return nccl.FormatBytes(s.freeBytes) + " left"
-	case s.files > 0 && s.freeFiles < files:
-		return wording.Plural(int(s.freeFiles), "inode") + " left"
-	}
-	return ""
+	r.fail(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job",
+		"the rendezvous is refused, and communicator creation fails: %v", err)
 }

@@ -125,8 +125,10 @@ func TestFileSystemScarce(t *testing.T) {
 		{fileSystem{freeBytes: 1 << 30, files: 1 << 20, freeFiles: 1}, "1 inode left"},
 		{fileSystem{freeBytes: 1 << 30}, ""}, // btrfs counts no inodes
 	} {
-		if got := c.scarce(); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.fileSystem, got, c.want)
+		var r report
+		c.scarce(&r, "/live", "")
+		if got := r.sound(); got != (c.want == "") || !got && r[0].Found != "/live is nearly full: "+c.want {
+			t.Errorf("%+v: %v, want %q", c.fileSystem, r, c.want)
 		}
 	}
 }

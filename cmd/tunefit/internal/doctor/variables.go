@@ -96,7 +96,7 @@ func policyOf(number, name string) func(string) bool {
 	return func(v string) bool { return v == number || strings.Contains(strings.ToUpper(v), name) }
 }
 
-func (d *doctor) examineEnvironment(context.Context) (found []Finding) {
+func (d *doctor) examineEnvironment(_ context.Context, r *report) {
 	e := d.env
 	for _, v := range variables {
 		value, shown := e.Get(v.name), e.Show(v.name)
@@ -104,24 +104,27 @@ func (d *doctor) examineEnvironment(context.Context) (found []Finding) {
 			shown = v.name + " is not set"
 		}
 		if (v.where == nil || v.where(d)) && (v.counts == nil && value != "" || v.counts != nil && v.counts(value)) {
-			found = append(found, Finding{Severity: v.severity, Found: shown + v.found, Do: v.do})
+			r.add(v.severity, v.do, "%s%s", shown, v.found)
 		}
 	}
-	sound := fine("nothing in it decides before a policy would")
 	if !d.Machine {
-		found = slices.Concat(found, tunerVariables(e), comparisonFindings(e), bypasses(e))
-		sound = fine("nothing in it works against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
+		tunerVariables(r, e)
+		comparison(r, e)
+		bypasses(r, e)
 	}
 	for _, c := range e.Files {
-		found = append(found, variablesFile(c, e)...)
+		variablesFile(r, c, e)
 	}
 	if e.Ignored != "" {
-		found = append(found, noted("", "%s is not read, since %s is set", e.Ignored, localenv.ConfVariable))
+		r.note("", "%s is not read, since %s is set", e.Ignored, localenv.ConfVariable)
 	}
-	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Severity > isFine }) {
-		found = append(found, sound)
+	switch {
+	case !r.sound():
+	case d.Machine:
+		r.fine("nothing in it decides before a policy would")
+	default:
+		r.fine("nothing in it works against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
 	}
-	return found
 }
 
 // showsWarnings reports whether NCCL shows the tuner's warnings at a level of NCCL_DEBUG.
@@ -140,32 +143,30 @@ func showsTuner(subsystems string) bool {
 	return shows("INIT") || shows("TUNING")
 }
 
-// comparisonFindings says whether the job can compare its policy as it is told to.
-func comparisonFindings(e *localenv.Environment) []Finding {
-	if isOn(e, tuner.EnvDeterministic) { // the tuner's own words about its settings name what it refuses
-		return nil
-	}
+// comparison says whether the job can compare its policy as it is told to.
+func comparison(r *report, e *localenv.Environment) {
 	with := e.Get(tuner.EnvCompare)
-	if mode := reloadMode(e); mode != "live" && (with != "" || e.Get(tuner.EnvCanary) == "1") {
-		return []Finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison",
-			"%s: nothing is compared, although %s or %s asks for it",
-			e.Show(tuner.EnvReload), tuner.EnvCompare, tuner.EnvCanary)}
+	if isOn(e, tuner.EnvDeterministic) || with == "" && e.Get(tuner.EnvCanary) != "1" {
+		return // the tuner's own words about its settings name what it refuses
+	}
+	if reloadMode(e) != "live" {
+		r.fail("unset "+tuner.EnvReload+", or what asks for a comparison", "%s: nothing is compared, although %s or %s "+
+			"asks for it", e.Show(tuner.EnvReload), tuner.EnvCompare, tuner.EnvCanary)
+		return
 	}
 	if with == "" || with == "nccl" {
-		return nil
+		return
 	}
 	if _, _, err := ask.ReadPolicy(new(cli.Inputs), with); err != nil {
-		return []Finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared",
-			e.Show(tuner.EnvCompare), err)}
+		r.fail("name a policy file, or nccl", "%s: %v; nothing is compared", e.Show(tuner.EnvCompare), err)
 	}
-	return nil
 }
 
 // tunerVariables finds names and values that the tuner does not understand.
-func tunerVariables(e *localenv.Environment) (found []Finding) {
+func tunerVariables(r *report, e *localenv.Environment) {
 	for _, name := range slices.Sorted(maps.Keys(e.Vars)) {
 		if do := tuner.MeantVariable(name); do != "" && strings.TrimSpace(name) == name {
-			found = append(found, warned(do, "%s has no meaning for this tuner", e.Show(name)))
+			r.warn(do, "%s has no meaning for this tuner", e.Show(name))
 		}
 	}
 	consequence := ""
@@ -173,9 +174,8 @@ func tunerVariables(e *localenv.Environment) (found []Finding) {
 		consequence = ", and with " + e.Show(tuner.EnvStrict) + " no communicator can be created"
 	}
 	for _, problem := range tuner.CheckSettings(e.Get) {
-		found = append(found, failed("correct or unset it", "%s%s", problem, consequence))
+		r.fail("correct or unset it", "%s%s", problem, consequence)
 	}
-	return found
 }
 
 // isOn reports whether a variable that takes 0 and 1 is on. Values that the tuner does not understand count as 1.
@@ -185,19 +185,19 @@ func isOn(e *localenv.Environment, name string) bool {
 }
 
 // variablesFile says what a file of variables sets, and which of its lines have no effect.
-func variablesFile(c localenv.File, e *localenv.Environment) (found []Finding) {
+func variablesFile(r *report, c localenv.File, e *localenv.Environment) {
 	if c.Err != nil {
 		named := c.Path
 		if c.Named {
 			named = e.Show(localenv.ConfVariable)
 		}
-		return []Finding{warned("correct the path or the permissions",
-			"%s cannot be read, and NCCL says nothing about it: %v", named, c.Err)}
+		r.warn("correct the path or the permissions", "%s cannot be read, and NCCL says nothing about it: %v", named, c.Err)
+		return
 	}
 	var sets []string
 	if slices.ContainsFunc(c.Entries, func(s localenv.Entry) bool { return s.CR }) {
-		found = append(found, noted("", "%s has the line ends of Windows: NCCL drops them since 2.30.3, and before "+
-			"they are part of each value", c.Path))
+		r.note("", "%s has the line ends of Windows: NCCL drops them since 2.30.3, and before they are part of each value",
+			c.Path)
 	}
 	for _, s := range c.Entries {
 		place := fmt.Sprintf("%s:%d", c.Path, s.Line)
@@ -207,22 +207,20 @@ func variablesFile(c localenv.File, e *localenv.Environment) (found []Finding) {
 		}
 		switch winner := e.Vars[s.Name]; {
 		case name != s.Name:
-			found = append(found, warned(fmt.Sprintf("write %s=%s", name, strings.TrimSpace(s.Value)),
-				"%s sets %q, not %s: NCCL takes all before the equals sign as the name", place, s.Name, name))
+			r.warn(fmt.Sprintf("write %s=%s", name, strings.TrimSpace(s.Value)),
+				"%s sets %q, not %s: NCCL takes all before the equals sign as the name", place, s.Name, name)
 		case s.Beaten && winner.Value != s.Value:
-			found = append(found, noted("", "%s sets %s=%s without effect: %s wins", place, s.Name, s.Value,
-				origin(winner)))
+			r.note("", "%s sets %s=%s without effect: %s wins", place, s.Name, s.Value, origin(winner))
 		case strings.TrimSpace(s.Value) != s.Value || strings.ContainsAny(s.Value, `"'`):
-			found = append(found, warned("write it without quotes and blanks",
-				"%s gives %s the value %q, quotes and blanks included", place, s.Name, s.Value))
+			r.warn("write it without quotes and blanks", "%s gives %s the value %q, quotes and blanks included", place,
+				s.Name, s.Value)
 		case !s.Beaten:
 			sets = append(sets, s.Name)
 		}
 	}
 	if len(sets) > 0 {
-		found = append(found, noted("", "%s sets %s", c.Path, strings.Join(sets, ", ")))
+		r.note("", "%s sets %s", c.Path, strings.Join(sets, ", "))
 	}
-	return found
 }
 
 // origin names where a value comes from.
@@ -251,92 +249,86 @@ var frameworks = []struct {
 }
 
 // bypasses says whose variables are in the environment that may take collectives past NCCL, and so past the tuner.
-func bypasses(e *localenv.Environment) (found []Finding) {
+func bypasses(r *report, e *localenv.Environment) {
 	names := slices.Sorted(maps.Keys(e.Vars))
 	for _, f := range frameworks {
 		i := slices.IndexFunc(names, func(name string) bool {
 			return slices.ContainsFunc(f.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 		})
-		if i < 0 {
-			continue
+		if i >= 0 { // the value may be a key
+			r.note(f.do, "%s is set: if this is a job of %s, its own kernels may do the allreduces inside a node, and no "+
+				"tuner is asked about these", names[i], f.name)
 		}
-		// The value may be a key.
-		found = append(found, noted(f.do, "%s is set: if this is a job of %s, its own kernels may do the allreduces "+
-			"inside a node, and no tuner is asked about these", names[i], f.name))
 	}
-	return found
 }
 
 // isRCCL goes by the file's name, since RCCL tells NCCL's version.
 func isRCCL(lib *host.Library) bool { return strings.HasPrefix(filepath.Base(lib.Path), "librccl") }
 
-// rcclFindings says what AMD's library decides by itself.
+// examineRCCL says what AMD's library decides by itself.
 //
 // Source: RCCL's src/misc/msccl/msccl_lifecycle.cc and src/init.cc; of its own tuner src/plugin/tuner.cc and
 // src/plugin/tuner/csv_tuner.cc in ROCm/rocm-systems; of direct access rcclDdaEnabled in src/collectives.cc there.
-func (d *doctor) rcclFindings(lib *host.Library, what string) (found []Finding) {
-	const beforeOwnTuner nccl.Version = 22800 // NCCL's release that RCCL was at, some months before it had one
-	if isRCCL(lib) {
-		found = append(found, noted("measure these sizes with the library loaded and without",
-			"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and "+
-				"LL from 64 B to 256 KiB a rank. After the tuner it may still force tree or ring", what))
-	}
-	if isRCCL(lib) && nccl.Version(lib.NCCL) > beforeOwnTuner {
-		found = append(found, noted("compare with RCCL without the library: tunefit sweep does",
+func (d *doctor) examineRCCL(r *report, lib *host.Library, what string) {
+	const beforeOwnTuner nccl.Version = 22800   // NCCL's release that RCCL was at, some months before it had one
+	const withDirectAccess nccl.Version = 23004 // builds of that number differ: some do not have it yet
+	version := nccl.Version(lib.NCCL)
+	r.note("measure these sizes with the library loaded and without",
+		"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and "+
+			"LL from 64 B to 256 KiB a rank. After the tuner it may still force tree or ring", what)
+	if version > beforeOwnTuner {
+		r.note("compare with RCCL without the library: tunefit sweep does",
 			"%s: since April 2026 RCCL has a tuner of its own, with a table for gfx950; any other tuner, this one "+
-				"too, takes its place, also where no row matches", what))
+				"too, takes its place, also where no row matches", what)
 		none := d.plugin().lib == nil && !loadsNone(d.env.Get(tuner.EnvPlugin))
 		if none && d.env.Get(tuner.EnvConfigFile) != "" {
-			found = append(found, warned("let RCCL find the library, or unset "+tuner.EnvConfigFile,
+			r.warn("let RCCL find the library, or unset "+tuner.EnvConfigFile,
 				"%s finds no tuner to load: since April 2026 its own then reads %s, and takes rows otherwise or skips "+
-					"them (tunefit check --explain rccl-own-tuner)", what, d.env.Show(tuner.EnvConfigFile)))
+					"them (tunefit check --explain rccl-own-tuner)", what, d.env.Show(tuner.EnvConfigFile))
 		}
 	}
-	const withDirectAccess nccl.Version = 23004 // builds of that number differ: some do not have it yet
-	if isRCCL(lib) && nccl.Version(lib.NCCL) >= withDirectAccess && d.env.Get("RCCL_DDA_ENABLE") != "0" {
-		found = append(found, noted("if the policy is to decide these, set RCCL_DDA_ENABLE=0, and measure so",
+	if version >= withDirectAccess && d.env.Get("RCCL_DDA_ENABLE") != "0" {
+		r.note("if the policy is to decide these, set RCCL_DDA_ENABLE=0, and measure so",
 			"%s: builds since May 2026 run AllReduce, AllGather and ReduceScatter on one node of 8 ranks, a process "+
 				"each, by direct access (DDA), up to RCCL_DDA_THRESHOLD (64 MiB): no tuner is asked, and NCCL_ALGO "+
-				"does not count", what))
+				"does not count", what)
 	}
-	msccl, plusplus := d.env.Get("RCCL_MSCCL_ENABLE"), d.env.Get("RCCL_MSCCLPP_ENABLE")
-	if lib.MSCCL && (msccl != "0" || plusplus != "0") {
-		found = append(found, noted("if the policy is to decide these, set RCCL_MSCCL_ENABLE=0 and "+
-			"RCCL_MSCCLPP_ENABLE=0",
+	if lib.MSCCL && (d.env.Get("RCCL_MSCCL_ENABLE") != "0" || d.env.Get("RCCL_MSCCLPP_ENABLE") != "0") {
+		r.note("if the policy is to decide these, set RCCL_MSCCL_ENABLE=0 and RCCL_MSCCLPP_ENABLE=0",
 			"%s has MSCCL and may have MSCCL++: no tuner is asked about what they take. MSCCL is on where RCCL has "+
 				"algorithms for the machine, or with RCCL_MSCCL_FORCE_ENABLE=1. MSCCL++ takes allreduces and "+
-				"allgathers in captured graphs, up to RCCL_MSCCLPP_THRESHOLD (1 MiB)", what))
+				"allgathers in captured graphs, up to RCCL_MSCCLPP_THRESHOLD (1 MiB)", what)
 	}
-	return found
 }
 
 // unusableSymKernel finds an NCCL_SYM_KERNEL that a release does not take as a kernel, or that fails collectives.
-func (d *doctor) unusableSymKernel(version nccl.Version, what string) []Finding {
+func (d *doctor) unusableSymKernel(r *report, version nccl.Version, what string) {
 	set, ok := d.env.Vars[symKernel]
 	if !ok || set.Value == "^" || version < withSymmetricKernels {
-		return nil
+		return
 	}
 	if !version.Has(nccl.Models) { // it compares the whole value with each name
-		if slices.Contains(channels.SymKernels, set.Value) {
-			return nil
+		if !slices.Contains(channels.SymKernels, set.Value) {
+			r.warn("unset it, or name one as NCCL spells it: "+strings.Join(channels.SymKernels, ", "),
+				"%s: %s names no kernel. All symmetric kernels are off, and NCCL does not say so", what,
+				d.env.Show(symKernel))
 		}
-		return []Finding{warned("unset it, or name one as NCCL spells it: "+strings.Join(channels.SymKernels, ", "),
-			"%s: %s names no kernel. All symmetric kernels are off, and NCCL does not say so", what,
-			d.env.Show(symKernel))}
+		return
 	}
 	left, err := channels.ParseSymKernel(set.Value, version)
 	if err != nil {
-		return []Finding{failed("correct or unset it", "%s: %v", what, err)}
+		r.fail("correct or unset it", "%s: %v", what, err)
+		return
 	}
 	named := func(c nccl.Coll) bool { return left[c].Set }
 	if d.env.Get("NCCL_ALGO") != "" || !slices.ContainsFunc(nccl.AllColls(), named) {
-		return nil
+		return
 	}
-	tell := warned
+	how := isWarning
 	if named(nccl.CollBroadcast) { // it has no symmetric kernel
-		tell = failed
+		how = isError
 	}
-	return []Finding{tell("unset it, or set NCCL_ALGO to algorithms that stay, as in NCCL_ALGO=ring", "%s: %s leaves "+
-		"its collectives no algorithm. With buffers in no window, or without a kernel, NCCL fails them with error 5 "+
-		"(ncclInvalidUsage)", what, d.env.Show(symKernel))}
+	r.add(how, "unset it, or set NCCL_ALGO to algorithms that stay, as in NCCL_ALGO=ring", "%s: %s leaves its collectives "+
+		"no algorithm. With buffers in no window, or without a kernel, NCCL fails them with error 5 (ncclInvalidUsage)",
+		what, d.env.Show(symKernel))
 }
