@@ -28,8 +28,8 @@ func (d *doctor) examineMetrics(_ context.Context, r *report) {
 	}
 	d.relative(r, tuner.EnvMetrics)
 	if err := tryWriting(r, dir); err != nil {
-		r.warn("make a directory that the job can write to, and name it on every node, or unset the variable; the job "+
-			"runs all the same", "%s: metrics cannot be written: %v", d.env.Show(tuner.EnvMetrics), err)
+		r.warn("make a directory that the job can write to, and name it on every node, or unset the variable; the "+
+			"job runs all the same", "%s: metrics cannot be written: %v", d.env.Show(tuner.EnvMetrics), err)
 		return
 	}
 	if info, err := os.Stat(dir); err == nil && info.Mode()&0o005 != 0o005 {
@@ -47,8 +47,10 @@ func (d *doctor) examineRecord(_ context.Context, r *report) {
 	}
 	compares := d.env.Get(tuner.EnvCompare) != "" || d.env.Get(tuner.EnvCanary) == "1"
 	if profiler == "" && !compares {
-		r.warn("set "+profilerVariable+" to the tuner's library, too; or "+tuner.EnvCompare+", if comparisons are meant",
-			"%s stays empty: %s is not set, and no versions are compared", d.env.Show(tuner.EnvRecord), profilerVariable)
+		r.warn("set "+profilerVariable+" to the tuner's library, too; or "+tuner.EnvCompare+", if comparisons are "+
+			"meant",
+			"%s stays empty: %s is not set, and no versions are compared", d.env.Show(tuner.EnvRecord),
+			profilerVariable)
 	} else if strings.Contains(profiler, "/") {
 		if _, err := os.Stat(profiler); err != nil {
 			r.warn("name the tuner's library", "%s: %v; calls are not recorded", d.env.Show(profilerVariable), err)

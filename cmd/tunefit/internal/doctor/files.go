@@ -194,8 +194,8 @@ func (d *doctor) measuredOtherwise(r *report, file string, needs nccl.Floors, un
 	}
 	if lacked := nccl.LackedVariables(under, d.env.Get); len(lacked) > 0 {
 		r.warn("set it for the job, on all nodes; or measure as the job runs (tunefit sweep)",
-			"%s was measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is known of its "+
-				"times", file, strings.Join(lacked, " "))
+			"%s was measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is known "+
+				"of its times", file, strings.Join(lacked, " "))
 	}
 }
 
@@ -206,8 +206,9 @@ func (d *doctor) measuredElsewhere(r *report, policy string) {
 		return
 	}
 	if here := d.machine().Here; here != nil && was.Fingerprint != here.Fingerprint {
-		r.note("compare tunefit topo with tunefit topo "+file, "%s was measured on another kind of machine, by %s: %s; "+
-			"this is %s", policy, file, was.Summary, here.Summary)
+		r.note("compare tunefit topo with tunefit topo "+file,
+			"%s was measured on another kind of machine, by %s: %s; this is %s", policy, file, was.Summary,
+			here.Summary)
 	}
 }
 

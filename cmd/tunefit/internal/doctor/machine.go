@@ -57,8 +57,9 @@ func (d *doctor) examineTopology(ctx context.Context, r *report) {
 	case errors.Is(m.Err, localenv.ErrSlowDriver):
 		r.note("", "%v within %v; nothing here needs it", m.Err, took)
 	case needed:
-		r.warn("run tunefit topo, or name a topology file: "+detect.TunerFileVariable, "the machine is not known, so rows "+
-			"with conditions on topo.* never match and a model of a machine abstains: %v", m.Err)
+		r.warn("run tunefit topo, or name a topology file: "+detect.TunerFileVariable,
+			"the machine is not known, so rows with conditions on topo.* never match and a model of a machine "+
+				"abstains: %v", m.Err)
 	case !errors.As(m.Err, &none):
 		r.note("", "the machine is not known; nothing here needs it: %v", m.Err)
 	case none.OnPCI > 0:

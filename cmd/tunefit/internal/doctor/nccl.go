@@ -155,8 +155,8 @@ func (d *doctor) peculiarities(r *report, lib *host.Library, what string) {
 			"%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner))
 	}
 	if version == symmetricPreview {
-		r.warn("use NCCL 2.31.2 or later", "%s is a preview that hangs or fails where a tuner chooses ll for allreduce, "+
-			"allgather or reducescatter", what)
+		r.warn("use NCCL 2.31.2 or later", "%s is a preview that hangs or fails where a tuner chooses ll for "+
+			"allreduce, allgather or reducescatter", what)
 	}
 	if version.Has(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get(symKernel) == "" {
 		r.note("name those that you want in NCCL_SYM_KERNEL, or unset it",
@@ -235,8 +235,9 @@ func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 	}{
 		{d.cannotChange(version, abi) && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != ""),
 			"the policy cannot change during a run (since 2.28.3)"},
-		{abi == nccl.ABINoCosts && (f.compiled != nil || f.fitted != nil), "it does not tell its costs, so rows that leave " +
-			"algorithm or protocol open do not match, and a model abstains (since 2.22.3)"},
+		{abi == nccl.ABINoCosts && (f.compiled != nil || f.fitted != nil),
+			"it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model " +
+				"abstains (since 2.22.3)"},
 		{version.Has(nccl.ChannelsOnlyLower) && asks(channels),
 			"a row's channels count only where they are fewer than NCCL's own (since 2.31)"},
 		{version.UncheckedAllGather() && asks(func(r policy.Rule) bool {

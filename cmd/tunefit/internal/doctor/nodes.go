@@ -259,8 +259,8 @@ func (a *Answers) Across(nodes int) (findings []Finding, verdict string) {
 				"the nodes differ, and ranks with different versions refuse to start together")
 		case "cpu":
 			r.warn("run the job on nodes of one vendor, or measure for the policy on such a mixture",
-				"the nodes' CPUs differ, and NCCL's estimates and channels depend on who made them: its default is not "+
-					"that of nodes alike. Before NCCL 2.22.3 ranks may choose differently and hang")
+				"the nodes' CPUs differ, and NCCL's estimates and channels depend on who made them: its default is "+
+					"not that of nodes alike. Before NCCL 2.22.3 ranks may choose differently and hang")
 		default:
 			r.warn("give all nodes the same", "the nodes differ")
 		}

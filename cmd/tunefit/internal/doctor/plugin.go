@@ -108,8 +108,8 @@ func (d *doctor) examinePlugin(_ context.Context, r *report) {
 	case p.err != nil:
 		r.fail(do, "%s cannot be loaded: %v", shown, p.err)
 	case p.lib == nil && value == "":
-		r.fail(do, "%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin has "+
-			"one", tuner.EnvPlugin)
+		r.fail(do, "%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin "+
+			"has one", tuner.EnvPlugin)
 	case p.lib == nil:
 		r.fail(do+", or add its folder to LD_LIBRARY_PATH",
 			"%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s", shown,
@@ -145,7 +145,8 @@ func (d *doctor) ourPlugin(r *report, p pluginFound, value string) {
 		d.relative(r, tuner.EnvPlugin)
 	}
 	if value == "" {
-		r.warn("set "+tuner.EnvPlugin+"="+p.path, "%s is not set; %s is found by its name alone", tuner.EnvPlugin, p.path)
+		r.warn("set "+tuner.EnvPlugin+"="+p.path, "%s is not set; %s is found by its name alone", tuner.EnvPlugin,
+			p.path)
 	}
 	writable(r, p.file, "run code in the job")
 }
@@ -156,9 +157,9 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // needsGlibc is how the dynamic loader says that a library was built for a newer glibc than this machine's.
 var needsGlibc = regexp.MustCompile("version `GLIBC_[0-9.]+' not found")
 
-// unloadable looks into a library that cannot be loaded, without loading it. It is false if the file is not there, or if
-// nothing in the file itself is wrong. What the dynamic loader said does not tell these apart: it skips a library for
-// another processor, and then says that there is no such file.
+// unloadable looks into a library that cannot be loaded, without loading it. It is false if the file is not there, or
+// if nothing in the file itself is wrong. What the dynamic loader said does not tell these apart: it skips a library
+// for another processor, and then says that there is no such file.
 func (d *doctor) unloadable(r *report, name, consequence, said string) bool {
 	path := d.locate(name)
 	if path == "" {

@@ -66,8 +66,8 @@ func (d *doctor) examineEtcd(ctx context.Context, r *report, url string) {
 			"%s: %s is built without etcd", d.env.Show(tuner.EnvRendezvous), p.path)
 	}
 	if !tuner.HasEtcd {
-		r.unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same with it "+
-			"(in packages, else make etcd)", d.env.Show(tuner.EnvRendezvous))
+		r.unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same "+
+			"with it (in packages, else make etcd)", d.env.Show(tuner.EnvRendezvous))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, localenv.AnswerLimit)
@@ -75,7 +75,8 @@ func (d *doctor) examineEtcd(ctx context.Context, r *report, url string) {
 	shown := wording.HideSecrets(url)
 	took, err := tuner.ReachEtcd(ctx, url, d.env.Get)
 	if err != nil {
-		r.fail("see that it runs, that this node reaches it and that ETCDCTL_ variables fit", "%s cannot be reached: %v",
+		r.fail("see that it runs, that this node reaches it and that ETCDCTL_ variables fit",
+			"%s cannot be reached: %v",
 			shown, err)
 	} else if !slow(r, url, took) {
 		r.fine("%s answers within %v", shown, took.Round(10*time.Microsecond))
@@ -117,10 +118,12 @@ func (d *doctor) examinePlace(ctx context.Context, r *report, dir string, privat
 		switch {
 		case d.Nodes == 1:
 		case system.kind == local:
-			r.warn("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, "+
-				"but the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.Nodes)
+			r.warn("name a directory on a file system that all nodes share",
+				"%s is on %s, which is this node's alone, but the job has %d nodes: their ranks do not meet, and no "+
+					"edit takes effect", dir, system, d.Nodes)
 		case system.kind == unsure:
-			r.note("see that all nodes see the same files there", "%s is on %s, which may be this node's alone", dir, system)
+			r.note("see that all nodes see the same files there", "%s is on %s, which may be this node's alone", dir,
+				system)
 		}
 	}
 	system.scarce(r, dir, "make room, or "+do)
@@ -157,8 +160,8 @@ func (d *doctor) sharing(r *report, dir string, parent bool) {
 	open := err == nil && info.Mode().Perm()&0o002 != 0
 	if parent {
 		if open && info.Mode()&os.ModeSticky == 0 {
-			r.warn("chmod +t "+cli.ShellWord(dir), "every user can remove the directory that a job makes in %s: its edits "+
-				"then stop, and a call that waits for one fails", dir)
+			r.warn("chmod +t "+cli.ShellWord(dir), "every user can remove the directory that a job makes in %s: its "+
+				"edits then stop, and a call that waits for one fails", dir)
 		}
 		return
 	}

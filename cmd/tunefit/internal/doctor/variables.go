@@ -150,8 +150,9 @@ func comparison(r *report, e *localenv.Environment) {
 		return // the tuner's own words about its settings name what it refuses
 	}
 	if reloadMode(e) != "live" {
-		r.fail("unset "+tuner.EnvReload+", or what asks for a comparison", "%s: nothing is compared, although %s or %s "+
-			"asks for it", e.Show(tuner.EnvReload), tuner.EnvCompare, tuner.EnvCanary)
+		r.fail("unset "+tuner.EnvReload+", or what asks for a comparison",
+			"%s: nothing is compared, although %s or %s asks for it", e.Show(tuner.EnvReload), tuner.EnvCompare,
+			tuner.EnvCanary)
 		return
 	}
 	if with == "" || with == "nccl" {
@@ -191,12 +192,14 @@ func variablesFile(r *report, c localenv.File, e *localenv.Environment) {
 		if c.Named {
 			named = e.Show(localenv.ConfVariable)
 		}
-		r.warn("correct the path or the permissions", "%s cannot be read, and NCCL says nothing about it: %v", named, c.Err)
+		r.warn("correct the path or the permissions", "%s cannot be read, and NCCL says nothing about it: %v", named,
+			c.Err)
 		return
 	}
 	var sets []string
 	if slices.ContainsFunc(c.Entries, func(s localenv.Entry) bool { return s.CR }) {
-		r.note("", "%s has the line ends of Windows: NCCL drops them since 2.30.3, and before they are part of each value",
+		r.note("", "%s has the line ends of Windows: NCCL drops them since 2.30.3, and before they are part of each "+
+			"value",
 			c.Path)
 	}
 	for _, s := range c.Entries {
@@ -256,8 +259,8 @@ func bypasses(r *report, e *localenv.Environment) {
 			return slices.ContainsFunc(f.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 		})
 		if i >= 0 { // the value may be a key
-			r.note(f.do, "%s is set: if this is a job of %s, its own kernels may do the allreduces inside a node, and no "+
-				"tuner is asked about these", names[i], f.name)
+			r.note(f.do, "%s is set: if this is a job of %s, its own kernels may do the allreduces inside a node, "+
+				"and no tuner is asked about these", names[i], f.name)
 		}
 	}
 }
@@ -274,8 +277,8 @@ func (d *doctor) examineRCCL(r *report, lib *host.Library, what string) {
 	const withDirectAccess nccl.Version = 23004 // builds of that number differ: some do not have it yet
 	version := nccl.Version(lib.NCCL)
 	r.note("measure these sizes with the library loaded and without",
-		"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and "+
-			"LL from 64 B to 256 KiB a rank. After the tuner it may still force tree or ring", what)
+		"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and LL "+
+			"from 64 B to 256 KiB a rank. After the tuner it may still force tree or ring", what)
 	if version > beforeOwnTuner {
 		r.note("compare with RCCL without the library: tunefit sweep does",
 			"%s: since April 2026 RCCL has a tuner of its own, with a table for gfx950; any other tuner, this one "+
@@ -283,8 +286,8 @@ func (d *doctor) examineRCCL(r *report, lib *host.Library, what string) {
 		none := d.plugin().lib == nil && !loadsNone(d.env.Get(tuner.EnvPlugin))
 		if none && d.env.Get(tuner.EnvConfigFile) != "" {
 			r.warn("let RCCL find the library, or unset "+tuner.EnvConfigFile,
-				"%s finds no tuner to load: since April 2026 its own then reads %s, and takes rows otherwise or skips "+
-					"them (tunefit check --explain rccl-own-tuner)", what, d.env.Show(tuner.EnvConfigFile))
+				"%s finds no tuner to load: since April 2026 its own then reads %s, and takes rows otherwise or "+
+					"skips them (tunefit check --explain rccl-own-tuner)", what, d.env.Show(tuner.EnvConfigFile))
 		}
 	}
 	if version >= withDirectAccess && d.env.Get("RCCL_DDA_ENABLE") != "0" {
@@ -328,7 +331,8 @@ func (d *doctor) unusableSymKernel(r *report, version nccl.Version, what string)
 	if named(nccl.CollBroadcast) { // it has no symmetric kernel
 		how = isError
 	}
-	r.add(how, "unset it, or set NCCL_ALGO to algorithms that stay, as in NCCL_ALGO=ring", "%s: %s leaves its collectives "+
-		"no algorithm. With buffers in no window, or without a kernel, NCCL fails them with error 5 (ncclInvalidUsage)",
+	r.add(how, "unset it, or set NCCL_ALGO to algorithms that stay, as in NCCL_ALGO=ring",
+		"%s: %s leaves its collectives no algorithm. With buffers in no window, or without a kernel, NCCL fails them "+
+			"with error 5 (ncclInvalidUsage)",
 		what, d.env.Show(symKernel))
 }

@@ -249,9 +249,9 @@ func replaceable(name string) (path string, old []byte, err error) {
 		return "", nil, err
 	case strings.Contains(path, string(filepath.Separator)+".."):
 		return "", nil,
-			refuse("change what the volume is filled from (kubectl edit configmap); the jobs follow once the kubelets "+
-				"have brought it to all nodes, and tunefit status --watch shows it", "%s is in a volume that "+
-				"Kubernetes fills: it would undo the change, and other pods have copies of their own", name)
+			refuse("change what the volume is filled from (kubectl edit configmap); the jobs follow once the "+
+				"kubelets have brought it to all nodes, and tunefit status --watch shows it", "%s is in a volume "+
+				"that Kubernetes fills: it would undo the change, and other pods have copies of their own", name)
 	case !exists:
 		return path, nil, nil
 	}

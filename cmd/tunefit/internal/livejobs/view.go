@@ -141,8 +141,8 @@ func otherPlacesHint(rendezvous string) string {
 	case notCreatedYet(rendezvous):
 		return rendezvous + " does not exist yet: jobs that meet elsewhere were not looked for\n"
 	case rendezvous == "":
-		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: " +
-			"name their folder, or the one above, with --rendezvous\n"
+		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: name their " +
+			"folder, or the one above, with --rendezvous\n"
 	}
 	return ""
 }
@@ -407,8 +407,8 @@ func processFindings(all []*Communicator) (found []finding) {
 			found = append(found, finding{"dead: " + who + ". The policy stays as it is there, and the next " +
 				"collective hangs or fails", "end the job, if it does not end by itself"})
 		default:
-			found = append(found, finding{"stopped by a signal or a debugger: " + who + ". Changes wait or are " +
-				"refused", resume(members)})
+			found = append(found, finding{"stopped by a signal or a debugger: " + who + ". Changes wait or are refused",
+				resume(members)})
 		}
 	}
 	return found

@@ -86,7 +86,8 @@ func (w *waiter) take(all []*Communicator) (hope bool) {
 		case !known:
 			w.Unclear = append(w.Unclear, c.name())
 		case reads: // perhaps created meanwhile, on the earlier text
-			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key, goal: w.goal(c), same: map[string]bool{}}
+			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key, goal: w.goal(c),
+				same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
 				t.before = c.Changes[n-1].K
 			}
@@ -283,7 +284,8 @@ func (w *waiter) wait(ctx context.Context) error {
 		for _, t := range w.NotSwitched {
 			jobs = append(jobs, t.commName)
 		}
-		fmt.Fprintf(w.out, "%s to switch: %s\n", wording.Plural(open, "communicator")+wording.Verb(open, " has", " have"),
+		fmt.Fprintf(w.out, "%s to switch: %s\n", wording.Plural(open, "communicator")+wording.Verb(open, " has",
+			" have"),
 			listOf(jobs))
 	}
 	for _, t := range w.targets { // not of those that have nothing to do
@@ -303,8 +305,8 @@ func (w *waiter) wait(ctx context.Context) error {
 	case w.Communicators == 0 && blind:
 		fmt.Fprintf(w.out, "of the jobs that were seen %s, none is known to read this file\n", where)
 	case w.Communicators == 0:
-		fmt.Fprintf(w.out, "no job that can change its policy while it runs reads this file %s: "+
-			"it takes effect when a communicator is created\n%s", where, otherPlacesHint(w.name))
+		fmt.Fprintf(w.out, "no job that can change its policy while it runs reads this file %s: it takes effect when "+
+			"a communicator is created\n%s", where, otherPlacesHint(w.name))
 	case w.limit == 0 && open > 0:
 		fmt.Fprintln(w.out, "tunefit status tells how it goes")
 	case len(w.NotSwitched) > 0:
@@ -322,8 +324,8 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 	if blind && w.limit > 0 {
 		fmt.Fprintln(w.out,
-			"so it is not known whether all jobs that read this file have switched; tunefit status on their "+
-				"nodes, or as their user or root, tells")
+			"so it is not known whether all jobs that read this file have switched; tunefit status on their nodes, "+
+				"or as their user or root, tells")
 		return cli.ErrUnseen
 	}
 	return nil

@@ -60,7 +60,8 @@ func manual(cmd *cobra.Command) map[string]string {
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
 func subcommands(cmd *cobra.Command) []*cobra.Command {
-	return slices.DeleteFunc(slices.Clone(cmd.Commands()), func(c *cobra.Command) bool { return !c.IsAvailableCommand() })
+	return slices.DeleteFunc(slices.Clone(cmd.Commands()),
+		func(c *cobra.Command) bool { return !c.IsAvailableCommand() })
 }
 
 // page makes the manual page of a command, of its help text and flags, with the sections of man-pages(7).
