@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,12 +79,10 @@ func (tr *transcript) add(scenario, said string, err error) {
 	if err != nil && !errors.Is(err, cli.ErrFailed) && !errors.Is(err, cli.ErrUnseen) {
 		said += "tunefit: " + err.Error() + "\n"
 	}
-	var names []string
-	for name, path := range tr.names {
-		names = append(names, path, name)
+	for _, name := range slices.Sorted(maps.Keys(tr.names)) {
+		said = strings.ReplaceAll(said, tr.names[name], name)
 	}
-	said = seconds.ReplaceAllStringFunc(strings.NewReplacer(names...).Replace(said),
-		func(text string) string { return strings.Fields(text)[0] + " TIME" })
+	said = seconds.ReplaceAllStringFunc(said, func(text string) string { return strings.Fields(text)[0] + " TIME" })
 	fmt.Fprintf(tr, "== %s: exit code %d\n%s\n", scenario,
 		cli.ExitCode(&cobra.Command{}, err, io.Discard), said)
 }
