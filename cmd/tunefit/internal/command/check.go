@@ -31,32 +31,22 @@ func checkCommand(env cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check POLICY.csv [MODEL.json]",
 		Short: "Find mistakes in a policy, compare it with measurements, run its tests",
-		Long: `Find mistakes in a policy: what the tuner refuses, and what it accepts although that
-was probably not meant. Each finding names its rule. "tunefit check --rules" lists the
-rules, and "--explain RULE" says what one means and what to do.
+		Long: `Find mistakes in a policy: what the tuner refuses, and what was probably not meant.
+--rules lists the rules, --explain RULE says what one means and what to do. --invariant
+also finds what NCCL_TUNER_DETERMINISTIC=1 refuses: rows by which the last bits of sums
+change. --topo also finds what that machine cannot do.
 
-With --invariant it also finds what NCCL_TUNER_DETERMINISTIC=1 refuses: rows by which
-one communicator could add in more than one way, which changes the last bits of sums.
+A comment line "# tunefit:ignore RULE" silences a rule for the next row. The same words in
+a row's comment column silence it for that row. A reason may follow after " -- ".
 
-With --topo it also finds what that machine cannot do. A comment line
-"# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
-comment column silence it for that row. A reason may follow after " -- ".
+"tunefit check POLICY|MODEL --measured SWEEP..." compares decisions with measurements, best
+with some that they were not made of. It prints the slowdown at each size measured: the
+time of the decision / the fastest time measured. The mean has a 90 % interval by
+bootstrap. Measure the default, too: only sizes that have it tell how good decisions are.
+In the column plain, a model decides even where it is not sure.
 
-"tunefit check POLICY|MODEL --measured SWEEP..." looks for no mistakes. It compares the
-decisions of the policy's rows, or of the model, with measurements, best with some that
-they were not made of. For each size measured it prints the slowdown: the time of the
-decision / the fastest time measured, which may be NCCL's own. The mean has a 90 %
-interval by bootstrap. A model leaves to NCCL what it cannot surely improve. In the
-column plain, the decision is always the configuration that the model predicts to be the
-fastest.
-
-Measure the default, too: it tells what NCCL would do. Only sizes that have it tell how
-good the decisions are, and the column default is of these sizes. Without any, only the
-column plain can be judged. A size with a single configuration leaves nothing to choose.
-
-"tunefit check POLICY|MODEL --tests FILE.yaml" runs unit tests. A test has calls and what
-the policy must make of them. The decisions are those of tunefit show.
-configs/policies/example_test.yaml names the fields of the file.
+"tunefit check POLICY|MODEL --tests FILE.yaml" runs unit tests: calls, and what the policy
+must make of them. configs/policies/example_test.yaml names the fields.
 
 Exit code: 0 without errors and warnings, 1 with some, or if there is nothing to check.
 With --measured it is 1 if no decision can be judged, with --tests if a test fails.`,

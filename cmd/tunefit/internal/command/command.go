@@ -2,12 +2,10 @@
 package command
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,19 +27,6 @@ func Main() {
 	os.Exit(Run(newEnv(os.Stdin), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// removedCommands are commands of earlier releases, and what has taken their place. A directory named merge is ./merge
-// to learn.
-var removedCommands = map[string]string{
-	"eval":        "eval is now check POLICY|MODEL --measured SWEEP...",
-	"learn merge": "learn merge is gone: the next job with the same NCCL_TUNER_LEARN goes on from the evidence",
-	"plot":        "plot is gone: fit --report FILE.html draws the curves",
-	"share":       "share is gone: empty the column hosts of a sweep's sweep.csv, and send that file",
-	"simulate":    "simulate is gone: configs/sweeps has its sweeps, make fakeperf builds simulated nccl-tests",
-	"test":        "test is now check POLICY|MODEL --tests FILE.yaml",
-	"plan": "plan is now sweep -o DIR --dry-run, with --from SWEEP for what was plan SWEEP; what was --verify comes " +
-		"at the end",
-}
-
 // newEnv is the environment of a run of tunefit.
 func newEnv(stdin io.Reader) cli.Env {
 	return cli.Env{Inputs: cli.NewInputs(stdin), Installed: localenv.InstalledNCCL, Tune: channels.Tune}
@@ -49,13 +34,6 @@ func newEnv(stdin io.Reader) cli.Env {
 
 // Run runs a command line where env says, and returns the exit code.
 func Run(env cli.Env, args []string, stdout, stderr io.Writer) int {
-	line := strings.TrimPrefix(strings.Join(args, " "), "help ") + " "
-	for name, now := range removedCommands {
-		if strings.HasPrefix(line, name+" ") {
-			fmt.Fprintln(stderr, "tunefit:", now)
-			return cli.ExitUsage
-		}
-	}
 	root := commands(env)
 	root.SetArgs(args)
 	out := &cli.Output{Writer: stdout}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -189,45 +188,6 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 			strings.Contains(text, `a\x1b[2J\nforged\tcell\u202e`)
 		if shown != c.shown {
 			t.Errorf("%s: shown %v: %s", c.args[:2], shown, text)
-		}
-	}
-}
-
-// A command that is gone says in one line what has taken its place, whatever follows it. What only looks like one does
-// not.
-func TestGoneCommands(t *testing.T) {
-	_, help, _ := runAlone("--help")
-	for name, now := range removedCommands {
-		words := strings.Fields(name)
-		if len(words) == 1 && slices.Contains(subcommands(help), name) {
-			t.Errorf("%s is a command", name)
-		}
-		for _, args := range [][]string{words, append(words[:len(words):len(words)], "x.csv", "--json", "-o"),
-			append([]string{"help"}, words...)} {
-			if out, said := tunefit(t, cli.ExitUsage, args...); out != "" || said != "tunefit: "+now+"\n" {
-				t.Errorf("%q: %s%s", args, out, said)
-			}
-		}
-	}
-	for _, args := range [][]string{{"evaluate"}, {"learn", "merged"}} {
-		if _, _, said := runAlone(args...); strings.Contains(said, "gone") || strings.Contains(said, "is now") {
-			t.Errorf("%q: %s", args, said)
-		}
-	}
-}
-
-// A command of an earlier release says what has taken its place, whatever its options were.
-func TestCommandsThatAreGone(t *testing.T) {
-	for name, now := range removedCommands {
-		for _, args := range [][]string{{}, {"--verify", "sweep.csv"}, {"--help"}} {
-			args = append(strings.Fields(name), args...)
-			if _, errs := tunefit(t, cli.ExitUsage, args...); !strings.Contains(errs, "tunefit: "+now+"\n") {
-				t.Errorf("tunefit %q: %s", args, errs)
-			}
-		}
-		if _, errs := tunefit(t, cli.ExitUsage, append([]string{"help"}, strings.Fields(name)...)...); !strings.Contains(errs,
-			now) {
-			t.Errorf("tunefit help %s: %s", name, errs)
 		}
 	}
 }

@@ -42,27 +42,21 @@ func compareCommand(env cli.Env) *cobra.Command {
 		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER... | compare DIR",
 		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
 		Long: `Compare measurements before and after: what became faster, what became slower, and
-what is only run-to-run variation. It reads what tunefit import reads: logs, JSON,
-sweeps, and directories of them. Name one file or directory for each side. For more, put
--- between the sides, and the flags before the files.
+what is only run-to-run variation. It reads what tunefit import reads. Name one file or
+directory for each side. For more, put -- between the sides, and flags before the files.
 
-It prints a line for each collective, communicator and size: the median times, the bus
-bandwidths, and the ratio of the times with an interval. Below 1 is faster. The verdict is
-faster, slower, or ~ where the difference is not significant. Repetitions show the
-run-to-run variation: several runs of each side, made in turns, or several times of a
-size in one log. Two runs show little; measure three or more. It also tests the
-geometric mean over the sizes. docs/dev/EVIDENCE.md explains the tests.
+It prints the median times of each size, and the ratio with an interval: below 1 is faster.
+The verdict is faster, slower, or ~ where the difference is not significant. Make three or
+more runs of each side, in turns. docs/dev/EVIDENCE.md explains the tests.
 
-It compares what ran. If a side holds several configurations, as a sweep does, it
-compares NCCL's default, or the configuration that --config names. It says on
-standard error what it leaves out.
+If a side holds several configurations, as a sweep does, it compares NCCL's default, or
+the configuration that --config names.
 
 --restore writes a policy that asks for what ran before, where that became slower, if the
 logs tell it. Nothing tells whether it is still faster: validate it, as by sweep --prove.
 
 With the directory of ` + tuner.EnvRecord + ` alone it prints what jobs with
-` + tuner.EnvCompare + ` or ` + tuner.EnvCanary + ` found out about their policy from
-the times of their own steps.
+` + tuner.EnvCompare + ` or ` + tuner.EnvCanary + ` found out about their policy.
 
 Exit code: 0 if nothing is significantly slower, 1 if a size or a mean is slower by more
 than --threshold, or if there is nothing to compare.`,

@@ -20,11 +20,8 @@ func diffCommand(env cli.Env) *cobra.Command {
 		Use:   "diff OLD.csv NEW.csv",
 		Short: "Print where two policies decide differently",
 		Long: `Print where two policies decide differently, for the communicators, sizes, and values
-of pipe_ops and reg_buff that a row of either file names.
-
-With --model, the model decides what no row decides, for both policies alike. NCCL's
-default is then the one that was measured, if the model has it. Otherwise NCCL's
-cost model tells it, for the machine of --topo.
+of pipe_ops and reg_buff that a row of either file names. With --model, the model decides
+what no row decides. NCCL's default is found as tunefit show finds it.
 
 Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv

@@ -22,17 +22,14 @@ func doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say whether a job's environment is sound",
 		Long: fmt.Sprintf(`Say whether a job would find the tuner, NCCL, its files and its rendezvous in this
-environment. It prints first what is wrong and what to do, then what is fine. Run it as
-the job runs: on its nodes, in its container, through its launcher, as its user. It
-takes three seconds at most and leaves nothing behind.
+environment: first what is wrong and what to do, then what is fine. Run it as the job
+runs: on its nodes, in its container, through its launcher, as its user. It takes three
+seconds at most and leaves nothing behind.
 
-The version of the files is a digest of their meaning. It must be the same on all nodes.
-
-With --launch it examines all nodes at once. The launcher starts one process on each
-node, as the job's launcher does, and finds tunefit at the same path there. Findings of
-all nodes are printed once, those of some nodes with the nodes' names. It also prints
-where nodes differ although each is sound. Each node has %v. A node that has not
-answered %v after another one did is reported as missing.
+With --launch it examines all nodes at once: the launcher starts one process on each node,
+as the job's does, and finds tunefit at the same path there. Findings of some nodes have
+the nodes' names. It also prints where nodes differ although each is sound. Each node has
+%v. A node that has not answered %v after another one did is reported as missing.
 
 Exit code: 0 if there is nothing but notes, 1 with warnings or errors, or if something
 could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes, doctor.LateAfter),

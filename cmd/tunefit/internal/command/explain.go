@@ -30,17 +30,12 @@ func explainCommand(env cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain COLLECTIVE SIZE --comm NODESxRANKS_PER_NODE",
 		Short: "Show how one decision is made: rows, conditions, model, NCCL",
-		Long: `Show how the decision about one call is made. It prints:
-  - each row of the policy and why it does not match, the nearest rows first
-  - the values that conditions see
-  - what the model expects of each configuration, and why it decides or abstains
-  - NCCL's estimates
+		Long: `Show how the decision about one call is made: each row and why it does not match, the
+nearest first; the values that conditions see; what the model expects, and why it decides
+or abstains; NCCL's estimates.
 
-Without --policy and --model it takes the files that a job started here would use.
-
-NCCL's default is the measured one, if the model has it. Otherwise NCCL's estimates tell
-it: those of the release of --nccl, for the machine of --topo. A job gets this decision
-with that release.`,
+Without --policy and --model it takes the files that a job started here would use. NCCL's
+default is found as tunefit show finds it.`,
 		Example: `  tunefit explain allreduce 8M --comm 4x8 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(2, 2, "a collective and a size, as allreduce 8M"),

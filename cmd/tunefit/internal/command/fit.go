@@ -49,16 +49,13 @@ func fitCommand(env cli.Env) *cobra.Command {
 		Use:   "fit SWEEP...",
 		Short: "Fit cost models to measurements",
 		Long: `Fit cost models to measurements: a curve through the measured times of each
-configuration, for each collective and communicator. It reads what tunefit import reads.
+configuration. It reads what tunefit import reads. For each collective and communicator it
+prints whether to use what was learnt, how much time that saves, what this rests on, and
+what to measure next. It saves nothing unless -o, --csv or --report names a file.
 
-For each collective and communicator it prints whether to use what was learnt, how much
-time that saves and at which sizes. Then it prints what this rests on and what to
-measure next. It saves nothing unless -o, --csv or --report names a file.
-
-The model answers only for what was measured: the same number of nodes and ranks, the
-channel counts measured, sizes within those measured. Measure the default, too
-(nccl-tests without NCCL_ALGO and NCCL_PROTO). Without it nothing tells whether a
-configuration is better.`,
+The model answers only for the nodes, ranks, channel counts and sizes measured. Measure
+the default, too (nccl-tests without NCCL_ALGO and NCCL_PROTO): without it nothing tells
+whether a configuration is better.`,
 		Example: `  tunefit fit sweeps/*.csv -o model.json --csv tuner.csv
   tunefit fit sweeps/*.csv --report report.html --topo system.xml --force`,
 		Args: cli.Args(1, -1, "one sweep or more"),

@@ -63,14 +63,13 @@ func importCommand(env cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
 		Short: "Turn logs of nccl-tests into a sweep CSV",
-		Long: `Turn logs of nccl-tests into a sweep CSV. It has one row for each measured time, with the
+		Long: `Turn logs of nccl-tests into a sweep CSV: a row for each measured time, with the
 algorithm, protocol and channels that ran, as far as anything tells.
 
-It reads the printed output of nccl-tests and rccl-tests of any version, behind any
-launcher and between NCCL's log lines. It also reads their JSON (-J), sweep CSV files,
-and the CSV of NCCL's optimize_config.py. FILE - is the standard input. A directory
-stands for all files in it and below. It unpacks what gzip has compressed, up to
-512 MiB. A file has 4 000 000 times at most.
+It reads the output of nccl-tests and rccl-tests of any version, behind any launcher and
+between NCCL's log lines, their JSON (-J), sweeps, and the CSV of NCCL's
+optimize_config.py. FILE - is the standard input. A directory stands for all files below
+it. gzip is unpacked. A file has 4 000 000 times at most.
 
 These tell what ran, the most trusted first:
   - --algo, --proto and --channels
@@ -78,24 +77,17 @@ These tell what ran, the most trusted first:
     columns (-A 1)
   - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS by --with, in NCCL's
     log or in the JSON's env
-If nothing tells, the row is assumed to be NCCL's default. What else a file says (commands
-and their options, exports, manifests, headings, its name) is a mention. If neither NCCL's
-log nor the header of nccl-tests confirms it, the setting is unknown: the row's column
-variables has it with a "?", and the row is not compared with others. Then import says which
-flag answers: --default, --algo or --with.
-What a tuner decided is never NCCL's default.
+If nothing tells, the row is assumed to be NCCL's default, unless a tuner ran. What else a
+file says (commands, exports, headings, its name) is a mention. If nothing confirms it, the
+column variables has it with a "?", the row is not compared with others, and import says
+which flag answers: --default, --algo or --with.
 
-Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time and the tuner.
-They also keep the options of nccl-tests that change times, and NCCL's variables that
-change its default.
-
-It counts rows that cannot be used on standard error, with the reason. A file that holds
-no measurements is an error, and then it writes nothing; in a directory it leaves such a
-file out. A file of which many rows cannot be read is an error, too, unless --force is
-given. Of files with the same content it reads one.
+It says why rows cannot be used. A file without measurements is an error (in a directory
+it is left out), and so is one of which many rows cannot be read, unless --force is given.
+Of files with the same content it reads one.
 
 It makes a job profile of the directory of NCCL_TUNER_RECORD, of the output of NCCL's
-inspector, and with --profile of logs with the library's decisions.`,
+inspector, and with --profile of logs.`,
 		Example: `  tunefit import logs/*.txt -o sweeps/cluster.csv
   tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv
   tunefit import inspector*.json --steps 8 -o job.csv

@@ -34,11 +34,10 @@ func learnCommand() *cobra.Command {
 		Long: `Print what a job has learned from the time of its own steps. DIR is the directory of
 ` + tuner.EnvLearn + `. The job may still be running.
 
-It prints a line for each communicator, or for all that try the same: how long it has
-tried, what gains most, how many call signatures are settled, and what trying has cost. A
-call signature is a collective and a range of sizes. A table follows, with what is still
-open: what each configuration does to the time of a step, against NCCL's default, with an
-interval of 95 %.
+A line for each communicator, or for all that try the same, says what gains most, how many
+call signatures (a collective and a range of sizes) are settled, and what trying has cost.
+A table has what each configuration does to the time of a step, against NCCL's default,
+with an interval of 95 %.
 
 Exit code: 0 if evidence was read, 1 if there is none or a file is damaged.`,
 		Example: `  tunefit learn learned/job1

@@ -22,22 +22,16 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the policy version of every live communicator, and changes under way",
-		Long: `Show the policy version of every live communicator on this machine, and since when it
-is active. Show changes under way and who has not acknowledged them, and changes that
-were refused, with the reason and what to do. Root sees all users' jobs.
+		Long: `Show the policy version of every live communicator on this machine, since when it is
+active, changes under way and who has not acknowledged them, and changes that were
+refused, with the reason and what to do. Root sees all users' jobs.
 
 It lists communicators whose policy can change during the run, see
-` + tuner.EnvReload + `; the log says why one cannot. A version is the digest that the
-ranks log. Processes that only another machine or container can see are "unknown".
-
-Ranks of jobs with ` + tuner.EnvRendezvous + ` meet at that place. --rendezvous names it, or
-a folder above, or a shorter prefix in etcd: it looks one and two levels below, at 1000
-folders at most. Where several jobs are there, the first column names them.
-
-Where ranks of this machine have ` + tuner.EnvMetrics + ` set, it also shows how often NCCL has
-asked for a decision, and when last. A policy that is never asked decides nothing.
-
-It reads what the ranks have written down for each other and writes nothing itself.
+` + tuner.EnvReload + `. A version is the digest that the ranks log. Processes that only
+another machine or container can see are "unknown". --rendezvous names the place where
+ranks meet, or a folder one or two levels above. Where ranks of this machine have
+` + tuner.EnvMetrics + ` set, it also shows how often NCCL has asked for a decision, and
+when last: a policy that is never asked decides nothing.
 
 Exit code: 0, also without jobs. 1 if ranks refuse their policy or model as it is now, or
 if none was seen where not all could be looked at. With --prometheus, metrics tell this,
@@ -70,22 +64,15 @@ func pushCommand(env cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",
 		Short: "Deploy a policy to running jobs, and wait until it is active",
-		Long: `Check a policy and put it in the place of the file that jobs read. Then wait until every
-live communicator that reads this file has switched. It says which has not, and why. It
-does the same with a model (MODEL.json).
+		Long: `Check a policy or a model and put it in the place of the file that jobs read, as a
+whole. Then wait until every live communicator that reads this file has switched, also
+those that start on the earlier version meanwhile. It says which has not, and why. Below
+a folder of several jobs it waits for all of them.
 
-Below a folder of several jobs it waits for all of them, and names each by its folder.
-It also waits for communicators that start on the earlier version meanwhile.
-
-It does not write a policy that has an error. It prints what tunefit check warns of, and
-if the policy was measured with another NCCL or on another machine than this one's. It
-refuses one from simulated times. It replaces the file as a whole by a rename, and keeps
-its owner, its permissions and symbolic links to it.
-
-It does not look for jobs that meet elsewhere than --rendezvous names. Before the first
-job this folder may be missing, and the file, too. But push takes two things for slips of
-the hand: a new file that no job reads, while jobs read others; and a missing rendezvous
-beside one where jobs read the file.
+It prints what tunefit check warns of, and does not write a policy that has an error, or
+one from simulated times. It takes two things for slips of the hand: a new file that no
+job reads, while jobs read others; and a missing rendezvous beside one where jobs read the
+file. It does not look for jobs that meet elsewhere than --rendezvous names.
 
 Exit code: 0 if all have switched, or no job has to (with --timeout 0: if it is written).
 1 if nothing was written or not all have switched. The ranks then go on trying, as they
@@ -114,15 +101,12 @@ func gcCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what ended jobs left at their rendezvous",
-		Long: `Remove the records of communicators that nobody has used for a minute. Each of their
-ranks has ended them, or it ran on this machine and is dead. In /dev/shm, also
-remove the directories that no process uses. gc does not disturb running jobs.
+		Long: `Remove the records of communicators that nobody has used for a minute, and whose ranks
+have ended them, or ran on this machine and are dead. In /dev/shm, also remove the
+directories that no process uses. gc does not disturb running jobs.
 
-It cannot see from here what became of processes on other machines. Their communicators
-stay, unless --older-than says that no job runs that long. A quiet job records nothing
-for days, so give more than the longest time a job may run.
-
-Below a folder of several jobs it goes through all of them.
+What ran on other machines stays, unless --older-than says that no job runs that long. A
+quiet job records nothing for days, so give more than the longest time a job may run.
 
 Exit code: 0 if all could be cleaned, 1 if a folder could not. It names such a folder.`,
 		Example: `  tunefit gc --dry-run

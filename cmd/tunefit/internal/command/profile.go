@@ -33,24 +33,19 @@ func profileCommand(env cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile FILE|DIRECTORY...",
 		Short: "Print what a job does with NCCL, and what a policy would make of it",
-		Long: `Print what a job does with NCCL: where its communication time goes, by collective,
-communicator and size, and what runs there now. With --policy, --model or both it also
-prints what they decide there, and what the model expects that to save.
+		Long: `Print what a job does with NCCL: calls by collective, communicator and size, the
+heaviest first, and what runs there. With --policy, --model or both also what they decide
+there, what the model expects that to save, and why something else ran.
 
-It reads a job profile, or what tunefit import makes one of:
-  - the directory of ` + tuner.EnvRecord + `
-  - the output of NCCL's inspector
-  - a job's log, in one file or several, also gzip: of NCCL (NCCL_DEBUG=INFO,
-    NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING,COLL) or with the library's decisions
-    (NCCL_TUNER_LOG=decisions)
-All files must be of one job. With --policy it says why something else ran than the
-policy says, as far as the files tell, in the release of NCCL that a log names.
+It reads a job profile, or what tunefit import makes one of: the directory of
+` + tuner.EnvRecord + `, the output of NCCL's inspector, or a job's logs, also gzip: NCCL's
+(NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING,COLL) or the library's decisions
+(NCCL_TUNER_LOG=decisions). All files must be of one job.
 
-Shares are of the time if that is known of nearly all calls, else of the bytes. A -
-means not known: logs of decisions have no counts, no log has times, and times need
-the files of all ranks. Calls are those of one rank, the mean over the ranks that were recorded. It
-counts what the model expects to save only where the job runs NCCL's default, or
-where nothing tells what it runs.`,
+Shares are of the time if that is known of nearly all calls, else of the bytes. Calls are
+those of one rank, on average. A - means not known: no log has times, and times need the
+files of all ranks. A saving counts only where the job runs NCCL's default, or where
+nothing tells what it runs.`,
 		Example: `  tunefit profile job.csv
   tunefit profile recorded/ --steps 8
   tunefit profile inspector*.json --steps 8 --json

@@ -27,23 +27,16 @@ func showCommand(env cli.Env) *cobra.Command {
 		Use:   "show [POLICY.csv]",
 		Short: "Print what a policy and a model decide",
 		Long: `Print what a policy, a cost model or both decide, for collectives, sizes and
-communicators. Each line has NCCL's default, its choice with the policy, and the row or
-the model that decides. A - means that the policy leaves it to NCCL. With a model, a line
-has a gain: the share of the time of NCCL's default that the model expects to save. A -
-means that it does not know.
+communicators: NCCL's default, its choice with the policy, and the row or the model that
+decides. A - means that the policy leaves it to NCCL, or of a gain that it is not known.
 
-NCCL's default is the measured one, if the model has it. Measurements are of one call at a
-time, from buffers that are not registered. Otherwise NCCL's estimates tell it, for the
-machine of --topo, or without that for the measured one, if a sweep left its topology.xml
-beside the file. They are for communicators of all GPUs of a node, or of those of --gpus.
-For others NCCL's default is not known.
+NCCL's default is the measured one, if the model has it. Otherwise NCCL's estimates tell
+it, for the machine of --topo, else for the measured one if topology.xml is beside the
+file. They are for all GPUs of a node, or those of --gpus. A model that names its machine
+is used as on that machine, or without one as on this machine.
 
-A model may name the machine that it was measured on. It is then used as on that machine,
-or without one as on this machine.
-
-The library's own code decides. A job gets the same decisions with the same release of
-NCCL. --nccl names the release; without it, it is the one that the files were measured
-with. NCCL_* variables count as they do in NCCL.`,
+The library's own code decides. A job gets the same with the release of --nccl (default:
+the one that the files were measured with). NCCL_* variables count as they do in NCCL.`,
 		Example: `  tunefit show configs/policies/example.csv
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
