@@ -63,6 +63,9 @@ type Run struct {
 	of    *perfrun.Start
 	kind  Kind          // of its batch
 	found *bench.Result // what its log says; nil: nothing
+	// loaded are RCCL's times of the default with the library. It chooses otherwise with any tuner, so nothing is
+	// learnt from them.
+	loaded []bench.Sample
 	// again says that it was stopped, and then run once more: its times do not count.
 	again bool
 	// instead are configurations in whose place something else ran.

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -99,6 +101,9 @@ func (s *Sweep) conclude(key fit.Key) {
 	if group == nil || len(group.Points) == 0 {
 		return
 	}
+	if line := s.changedByLoading(key, group); line != "" {
+		s.Say("%s: %s", name, line)
+	}
 	s.Say("%s: %d of %s measured, each at the sizes where it may be the fastest",
 		name, len(group.Configs()), wording.Plural(space.Count(), "configuration"))
 	var unsteady []string
@@ -110,6 +115,33 @@ func (s *Sweep) conclude(key fit.Key) {
 		s.Say("%s: left to NCCL, as the gain does not exceed the run-to-run variation: %s",
 			name, cli.Few(unsteady, mostUnsteady, "; "))
 	}
+}
+
+// changedByLoading says where the default takes another time with the library loaded, by 3 % or more and by more than
+// times vary; "" where it does not.
+func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
+	var changed []string
+	for _, d := range group.Default {
+		var us []float64
+		for _, r := range s.of(key).runs {
+			for _, m := range r.loaded {
+				if m.Bytes == d.Bytes {
+					us = append(us, m.Micros)
+				}
+			}
+		}
+		if len(us) == 0 {
+			continue
+		}
+		if ratio := stats.Median(us) / d.Micros; math.Abs(math.Log(ratio)) > max(0.03, 4*group.Noise) {
+			changed = append(changed, fmt.Sprintf("%s (%.2f times as long)", nccl.FormatBytes(d.Bytes), ratio))
+		}
+	}
+	if len(changed) == 0 {
+		return ""
+	}
+	return "loading the library, or any tuner, changes RCCL's default at " + cli.Few(changed, mostUnsteady, ", ") +
+		" (gains are counted against RCCL without a tuner; a row that asks for what RCCL chose brings it back)"
 }
 
 // mostUnsteady bounds what is said of sizes at which times moved.

@@ -77,8 +77,12 @@ func (s *Sweep) keepAsked(r *Run) {
 			return k >= len(passes)
 		}
 		asked := passes[k].At(m.Bytes)
-		if asked == fit.ByDefault { // RCCL chooses otherwise with any tuner
-			return r.of.Tuned() && nccl.IsRCCL(setupOf(&m).NCCL)
+		if asked == fit.ByDefault {
+			isLoaded := r.of.Tuned() && nccl.IsRCCL(setupOf(&m).NCCL)
+			if isLoaded && !m.InPlace {
+				r.loaded = append(r.loaded, m)
+			}
+			return isLoaded
 		}
 		if m.Cell.Known() && m.Cell != asked.Cell {
 			r.instead[asked] = true
