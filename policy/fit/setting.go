@@ -27,9 +27,7 @@ type Setting struct {
 	byDefault, chosen side
 }
 
-func (s *Setting) String() string {
-	return cmp.Or(strings.Join(s.Words, " "), "the site's own")
-}
+func (s *Setting) String() string { return cmp.Or(strings.Join(s.Words, " "), "the site's own") }
 
 // Comparison is of several settings.
 type Comparison struct {
@@ -37,7 +35,7 @@ type Comparison struct {
 	Best     int       // the one that is chosen for the job
 	// Found is the least gain over the site's own that would have been chosen for sure, in ln(us); 0: none.
 	Found  float64
-	Better []BetterAt
+	Better []BetterAt // by size
 
 	weight       map[spot]float64
 	variance, df float64 // of a start's level
@@ -48,7 +46,7 @@ type BetterAt struct {
 	Key
 	Bytes   uint64
 	Setting int
-	Gain    float64 // share of the time
+	Gain    float64 // in ln(us)
 }
 
 // spot is a size of a collective on a communicator.
@@ -66,78 +64,63 @@ type side map[spot]map[int]float64
 // site's own. Another is chosen only if it surely gains over all sizes, each weighted by the time of the job's calls;
 // without a job all alike.
 func (p *Pool) Settings(job *profile.Profile) *Comparison {
-	c := &Comparison{}
+	var sets []*Set
+	var words [][]string
 	for _, under := range p.order {
 		if under.Options == p.order[0].Options {
-			c.add(p.under(under).Set()).Words = words(p.order[0], under)
+			sets, words = append(sets, p.under(under).Set()), append(words, changed(p.order[0], under))
 		}
 	}
-	if len(c.Settings) > 0 {
-		c.compare(job)
+	if len(sets) == 0 {
+		return &Comparison{}
 	}
-	return c
+	return compareSettings(sets, words, job)
 }
 
-func (c *Comparison) add(set *Set) *Setting {
-	byDefault, chosen := set.settled()
-	c.Settings = append(c.Settings, Setting{Set: set, byDefault: byDefault, chosen: chosen})
-	return &c.Settings[len(c.Settings)-1]
-}
-
-// words are the variables of conditions of which others have another value.
-func words(own, under bench.Conditions) (all []string) {
+// changed are the variables of conditions of which others have another value.
+func changed(own, under bench.Conditions) (words []string) {
 	had, has := bench.SettingOf(own.Variables), bench.SettingOf(under.Variables)
 	names := maps.Clone(had)
 	maps.Copy(names, has)
 	for name := range names {
 		if has[name] != had[name] {
-			all = append(all, name+"="+has[name])
+			words = append(words, name+"="+has[name])
 		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(words)
+	return words
 }
 
-// settled is what was measured of the default, and of what repetitions chose.
-func (s *Set) settled() (byDefault, chosen side) {
-	won := map[spot]nccl.Config{}
+// sides are what was measured of the default, and of what repetitions chose, and the variance of that one's gain. Where
+// several starts were to verify, others do not count, since what they measured decided what was verified.
+func (s *Set) sides() (byDefault, chosen side, noise map[spot]float64) {
+	byDefault, chosen, noise = side{}, side{}, map[spot]float64{}
 	for _, g := range s.Groups {
+		won := map[uint64]nccl.Config{}
 		for _, v := range g.verdicts() {
 			if v.wins() {
-				won[spot{g.Key, v.best.Bytes}] = v.best.Config
+				won[v.best.Bytes] = v.best.Config
+				noise[spot{g.Key, v.best.Bytes}] = g.variance(v.byDefault) + g.variance(v.best)
 			}
 		}
-	}
-	byDefault = s.side(func(_ spot, m *series) bool { return m.byDefault })
-	return byDefault, s.side(func(at spot, m *series) bool {
-		c, ok := won[at]
-		return m.byDefault != ok && (m.byDefault || m.Config == c)
-	})
-}
-
-// side is what was measured of some series. Where several starts were to verify, others do not count, since what they
-// measured decided what was verified.
-func (s *Set) side(of func(at spot, m *series) bool) side {
-	all := side{}
-	for _, g := range s.Groups {
 		for i := range g.series {
-			m := &g.series[i]
-			at := spot{g.Key, m.Bytes}
-			if !of(at, m) {
-				continue
-			}
-			all[at] = map[int]float64{}
-			middles, counts := m.byStart(nil)
-			first := 0
-			for k, middle := range middles {
-				if start := m.times[first].start; len(g.verifying) < 2 || g.verifying[start] {
-					all[at][start] = middle
+			m, at := &g.series[i], spot{g.Key, g.series[i].Bytes}
+			starts := map[int]float64{}
+			for _, of := range m.byStart(nil) {
+				if len(g.verifying) < 2 || g.verifying[of.start] {
+					starts[of.start] = of.middle
 				}
-				first += counts[k]
+			}
+			c, wins := won[m.Bytes]
+			if m.byDefault {
+				byDefault[at] = starts
+			}
+			if m.byDefault && !wins || !m.byDefault && wins && m.Config == c {
+				chosen[at] = starts
 			}
 		}
 	}
-	return all
+	return byDefault, chosen, noise
 }
 
 const (
@@ -149,15 +132,11 @@ const (
 // Finalists are the settings that are worth more starts, after one of each: the two that are the fastest in the mean,
 // without those that are surely slower than the site's own, the first set. They are indices, the best first.
 func Finalists(sets []*Set, job *profile.Profile) (best []int) {
-	c := &Comparison{}
-	for _, set := range sets {
-		c.add(set)
-	}
-	c.compare(job)
+	c := compareSettings(sets, make([][]string, len(sets)), job)
 	over := func(i int) stats.Location { return c.Settings[i].OverOwn }
-	for i := range sets[1:] {
-		if d := over(1 + i); !math.IsNaN(d.Mean) && !(c.df > 0 && d.Mean > d.Half()) {
-			best = append(best, 1+i)
+	for i := 1; i < len(sets); i++ {
+		if d := over(i); !math.IsNaN(d.Mean) && !(c.df > 0 && d.Mean > d.Half()) {
+			best = append(best, i)
 		}
 	}
 	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(over(a).Mean, over(b).Mean) })
@@ -167,75 +146,80 @@ func Finalists(sets []*Set, job *profile.Profile) (best []int) {
 // weights are what the sizes that were measured count: the time of the job's calls nearest to each; without a job, or
 // where it has no such calls, all alike.
 func weights(job *profile.Profile, own side) map[spot]float64 {
-	all, alike := map[spot]float64{}, map[spot]float64{}
-	for at := range own {
-		alike[at] = 1
-	}
-	if job == nil {
-		return alike
-	}
-	for _, e := range job.Entries {
-		nearest, distance := spot{}, 1.0 // octaves
-		for at := range own {
-			far := math.Abs(log2(at.bytes) - log2(e.Bytes))
-			isNearer := far < distance || far == distance && at.bytes < nearest.bytes
-			if at.Key == (Key{Coll: e.Coll, Comm: e.Comm}) && isNearer {
-				nearest, distance = at, far
+	all := map[spot]float64{}
+	spots := slices.SortedFunc(maps.Keys(own), spot.compare)
+	if job != nil {
+		for _, e := range job.Entries {
+			nearest, distance := spot{}, 1.0 // octaves
+			for _, at := range spots {
+				far := math.Abs(log2(at.bytes) - log2(e.Bytes))
+				if at.Key == (Key{Coll: e.Coll, Comm: e.Comm}) && far < distance {
+					nearest, distance = at, far
+				}
 			}
-		}
-		if w := job.Scale().Of(e); nearest.bytes > 0 && w > 0 {
-			all[nearest] += w
+			if w := job.Scale().Of(e); nearest.bytes > 0 && w > 0 {
+				all[nearest] += w
+			}
 		}
 	}
 	if len(all) == 0 {
-		return alike
+		for _, at := range spots {
+			all[at] = 1
+		}
 	}
 	return all
 }
 
-// compare fills what there is to say of settings.
-func (c *Comparison) compare(job *profile.Profile) {
+// compareSettings says how settings compare. Their words differ from those of the first, the site's own.
+func compareSettings(sets []*Set, words [][]string, job *profile.Profile) *Comparison {
+	c := &Comparison{Settings: make([]Setting, len(sets))}
 	own := &c.Settings[0]
-	c.weight = weights(job, own.byDefault)
-	for i := range c.Settings {
-		squares, df := c.Settings[i].chosen.spread(c.weight)
+	var noise map[spot]float64 // of the gains under the site's own
+	for i := range sets {
+		s := &c.Settings[i]
+		s.Set, s.Words = sets[i], words[i]
+		var of map[spot]float64
+		if s.byDefault, s.chosen, of = sets[i].sides(); i == 0 {
+			c.weight, noise = weights(job, s.byDefault), of
+		}
+		squares, df := s.chosen.spread(c.weight)
 		c.variance, c.df = c.variance+squares, c.df+df
 	}
 	c.variance /= c.df // NaN if nothing was started twice
-	var spread []float64
+	var seen []float64
 	for i := range c.Settings {
 		s := &c.Settings[i]
 		s.Starts = s.byDefault.starts(c.weight)
 		s.Alone, s.Both = c.less(s.byDefault, own.byDefault), c.less(s.chosen, own.byDefault)
 		if s.OverOwn = c.less(s.chosen, own.chosen); i > 0 && s.isSettled() {
-			spread = append(spread, square(s.OverOwn.Mean)-s.OverOwn.Variance)
+			seen = append(seen, square(s.OverOwn.Mean)-s.OverOwn.Variance)
 		}
 	}
-	if squares, df := own.chosen.over(own.byDefault).spread(c.weight); df > 0 { // a start's level is in both
-		own.Both = own.chosen.less(own.byDefault, c.weight, squares/df/2, df)
+	// Under one setting a start's level is in both, and cancels.
+	total := stats.Mean(slices.Collect(maps.Values(c.weight))) * float64(len(c.weight))
+	own.Both.Variance = 0
+	for _, at := range slices.SortedFunc(maps.Keys(noise), spot.compare) {
+		own.Both.Variance += square(c.weight[at]/total) * noise[at]
 	}
-	if len(spread) == 0 {
-		return
-	}
-	prior, most := max(square(leastPrior), stats.Mean(spread)), leastGain
+	prior, most := priorOf(seen), leastGain
 	surelyGains := make([]bool, len(c.Settings))
 	for i := range c.Settings {
 		s := &c.Settings[i]
 		if i == 0 || !s.isSettled() {
 			continue
 		}
-		// As with a row, the gain that is seen is drawn to zero. But a wrong row costs one size, and a wrong setting
-		// all of the job: it has to gain even if chance favoured it.
-		kept := prior / (prior + s.OverOwn.Variance)
-		gain, half := -s.OverOwn.Mean*kept, s.OverOwn.Half()*settingSure
+		// A wrong row costs one size, and a wrong setting all of the job: it has to gain even if chance favoured it.
+		gain, spread := posterior(-s.OverOwn.Mean, s.OverOwn.Variance, prior)
+		half := s.OverOwn.Half() * settingSure
 		c.Found = max(c.Found, 2*half)
-		surelyGains[i] = gain > leastGain && gain > half*math.Sqrt(kept)
+		surelyGains[i] = gain > leastGain && gain > half*spread/math.Sqrt(s.OverOwn.Variance)
 		if surelyGains[i] && gain > most {
 			most, c.Best = gain, i
 		}
 	}
 	c.dropIdle(surelyGains)
 	c.findBetter()
+	return c
 }
 
 // dropIdle takes the setting without a variable that shows no gain, if it surely gains as well: nobody should set what
@@ -255,49 +239,30 @@ func (s *Setting) isSettled() bool {
 	return s.Starts > 1 && !math.IsNaN(s.OverOwn.Mean+s.OverOwn.Variance)
 }
 
-func (c *Comparison) less(s, o side) stats.Location { return s.less(o, c.weight, c.variance, c.df) }
-
-// less is the mean less that of another side, in ln(us), at the sizes that both have. variance is that of a start's
-// level, with its degrees of freedom. It is NaN where a collective or a communicator is missing.
-func (s side) less(o side, weight map[spot]float64, variance, df float64) stats.Location {
-	d, sum := stats.Location{DF: df}, 0.0
-	share, n, m := map[Key]float64{}, map[Key]int{}, map[Key]int{}
-	for _, at := range slices.SortedFunc(maps.Keys(weight), spot.compare) {
-		share[at.Key] += 0
-		if mine, theirs := s[at], o[at]; len(mine) > 0 && len(theirs) > 0 {
-			if share[at.Key] == 0 {
-				n[at.Key], m[at.Key] = len(mine), len(theirs)
-			}
-			d.Mean += weight[at] * (meanOf(mine) - meanOf(theirs))
-			n[at.Key], m[at.Key] = min(n[at.Key], len(mine)), min(m[at.Key], len(theirs))
-			share[at.Key], sum = share[at.Key]+weight[at], sum+weight[at]
+// less is the mean of a side less that of another, in ln(us), at the sizes that both have. It is NaN where a collective
+// or a communicator is missing.
+func (c *Comparison) less(s, o side) stats.Location {
+	d, total := stats.Location{DF: c.df}, 0.0
+	share, noise := map[Key]float64{}, map[Key]float64{} // noise is how much of a level's variance a difference has
+	for _, at := range slices.SortedFunc(maps.Keys(c.weight), spot.compare) {
+		w, mine, theirs := c.weight[at], float64(len(s[at])), float64(len(o[at]))
+		if share[at.Key] += 0; mine > 0 && theirs > 0 {
+			d.Mean += w * (meanOf(s[at]) - meanOf(o[at]))
+			share[at.Key], total = share[at.Key]+w, total+w
+			noise[at.Key] = max(noise[at.Key], 1/mine+1/theirs)
 		}
 	}
 	for key, of := range share {
 		if of == 0 {
 			d.Mean = math.NaN()
 		}
-		d.Variance += square(of/sum) * variance * (1/float64(n[key]) + 1/float64(m[key]))
+		d.Variance += square(of/total) * c.variance * noise[key]
 	}
-	d.Mean /= sum
+	d.Mean /= total
 	return d
 }
 
 func meanOf(starts map[int]float64) float64 { return stats.Mean(slices.Sorted(maps.Values(starts))) }
-
-// over is a side less another, start by start.
-func (s side) over(o side) side {
-	all := side{}
-	for at, starts := range s {
-		all[at] = map[int]float64{}
-		for start, ln := range starts {
-			if was, ok := o[at][start]; ok {
-				all[at][start] = ln - was
-			}
-		}
-	}
-	return all
-}
 
 // starts is how many starts measured each collective and communicator at the least.
 func (s side) starts(weight map[spot]float64) int {
@@ -332,21 +297,15 @@ func (s side) spread(weight map[spot]float64) (squares, df float64) {
 	return squares, float64(len(off) - len(keys))
 }
 
-// findBetter looks for sizes at which another setting than the chosen one is better, by more than times vary there.
+// findBetter looks for sizes at which another setting than the chosen one is better.
 func (c *Comparison) findBetter() {
 	chosen := c.Settings[c.Best].chosen
 	for _, at := range slices.SortedFunc(maps.Keys(chosen), spot.compare) {
-		here := map[spot]float64{at: 1}
-		squares, df := 0.0, 0.0
+		here, better := Comparison{weight: map[spot]float64{at: 1}, variance: c.variance, df: c.df}, BetterAt{}
 		for i := range c.Settings {
-			sum, n := side{at: c.Settings[i].chosen[at]}.spread(here)
-			squares, df = squares+sum, df+n
-		}
-		better := BetterAt{Key: at.Key, Bytes: at.bytes}
-		for i := range c.Settings {
-			d := c.Settings[i].chosen.less(chosen, here, squares/df, df)
+			d := here.less(c.Settings[i].chosen, chosen)
 			if i != c.Best && c.Settings[i].isSettled() && -d.Mean > max(mostLoss, sure*d.Half(), better.Gain) {
-				better.Setting, better.Gain = i, -d.Mean
+				better = BetterAt{at.Key, at.bytes, i, -d.Mean}
 			}
 		}
 		if better.Gain > 0 {

@@ -24,18 +24,26 @@ type series struct {
 	times     []timing // by start
 }
 
-// byStart returns the middle of each start's times and how many there are, in order. A start's level is taken off.
-func (s *series) byStart(level map[int]float64) (middles []float64, counts []int) {
-	for i := 0; i < len(s.times); {
-		j := i
-		var of []float64
-		for ; j < len(s.times) && s.times[j].start == s.times[i].start; j++ {
-			of = append(of, s.times[j].ln-level[s.times[j].start])
+// ofStart are the times of a series in one start, in ln(us), and their middle.
+type ofStart struct {
+	start  int
+	times  []float64
+	middle float64
+}
+
+// byStart returns the times by start, in order. A start's level is taken off.
+func (s *series) byStart(level map[int]float64) (all []ofStart) {
+	for _, t := range s.times {
+		if n := len(all); n == 0 || all[n-1].start != t.start {
+			all = append(all, ofStart{start: t.start})
 		}
-		middles, counts = append(middles, stats.Middle(of)), append(counts, j-i)
-		i = j
+		of := &all[len(all)-1]
+		of.times = append(of.times, t.ln-level[t.start])
 	}
-	return middles, counts
+	for i := range all {
+		all[i].middle = stats.Middle(all[i].times)
+	}
+	return all
 }
 
 // levels returns how much slower whole starts were than others, in ln(us). That is told by what several starts have
@@ -95,28 +103,23 @@ func (g *Group) measure(all []series) {
 	var repeated []float64     // how many times are behind each of outer
 	for i := range all {
 		s := &all[i]
-		middles, counts := s.byStart(level)
-		s.Reps, s.Starts, s.Since = len(s.times), len(middles), s.times[0].start
+		starts, middles := s.byStart(level), []float64(nil)
+		for _, of := range starts {
+			middles = append(middles, of.middle)
+			inner = append(inner, stats.Deviations(of.times, of.middle)...)
+			if g.verifying[of.start] {
+				s.Verified++
+			}
+			if len(starts) > 1 {
+				repeated = append(repeated, float64(len(of.times)))
+			}
+		}
+		s.Reps, s.Starts, s.Since = len(s.times), len(starts), s.times[0].start
 		if s.Micros = math.Exp(stats.Middle(middles)); s.Reps == 1 && level[s.Since] == 0 {
 			s.Micros = s.single
 		}
-		from := 0
-		for k, n := range counts {
-			if g.verifying[s.times[from].start] {
-				s.Verified++
-			}
-			var of []float64
-			for _, t := range s.times[from : from+n] {
-				of = append(of, t.ln-level[t.start])
-			}
-			inner = append(inner, stats.Deviations(of, middles[k])...)
-			from += n
-		}
 		if len(middles) > 1 {
 			outer = append(outer, stats.Deviations(middles, stats.Median(middles))...)
-			for _, n := range counts {
-				repeated = append(repeated, float64(n))
-			}
 		}
 	}
 	g.parts = stats.Nested{Between: square(assumedNoise)}
@@ -177,16 +180,27 @@ func (g *Group) verdicts() (all []verdict) {
 		}
 		all = append(all, v)
 	}
-	prior := square(leastPrior)
-	if len(spread) > 0 {
-		prior = max(prior, stats.Mean(spread))
-	}
+	prior := priorOf(spread)
 	for i := range all {
 		v := &all[i]
-		noise := g.variance(v.byDefault) + g.variance(v.best)
-		v.gain, v.spread = v.seen*prior/(prior+noise), math.Sqrt(noise*prior/(prior+noise))
+		v.gain, v.spread = posterior(v.seen, g.variance(v.byDefault)+g.variance(v.best), prior)
 	}
 	return all
+}
+
+// priorOf is the variance of gains, told by the squares of those that are seen less their noise.
+func priorOf(squares []float64) float64 {
+	prior := square(leastPrior)
+	if len(squares) > 0 {
+		prior = max(prior, stats.Mean(squares))
+	}
+	return prior
+}
+
+// posterior is what a gain that is seen is expected to be, with its standard deviation.
+func posterior(seen, noise, prior float64) (gain, spread float64) {
+	kept := prior / (prior + noise)
+	return seen * kept, math.Sqrt(noise * kept)
 }
 
 // verified returns what won at each size at which times were repeated.
