@@ -113,7 +113,8 @@ func (s Space) Next(g *Group) Plan {
 		if plan := r.first(); len(plan.Passes) > 0 {
 			return plan
 		}
-		isDone := g.newest() < g.verifiedIn && g.verifiedAt(s.Sizes) > 0
+		newest, _ := r.newest()
+		isDone := newest < g.verifiedIn && g.verifiedAt(s.Sizes) > 0
 		if plan := r.round(isDone); len(plan.Passes) > 0 {
 			return plan
 		}
@@ -128,35 +129,52 @@ func (s Space) Next(g *Group) Plan {
 	return plan
 }
 
-// race is the state of a sweep. Its slices have one element per size.
+// race is the state of a sweep.
 type race struct {
 	Space
-	g      *Group
-	raised func(nccl.Config, uint64) bool
-	unmet  []Unmet
-	asked  map[place]bool            // what of a family was measured or asked for
-	times  []map[nccl.Config]float64 // what was measured so far
-	best   []float64                 // the least of that and of the default's times
+	g     *Group
+	unmet []Unmet
+	asked map[place]bool // what of a family was measured or asked for
+	own   map[place]int  // NCCL's own channels, see ownChannels
+	seen  [][]Point      // what was measured at each size, the fastest first; the default has the label ByDefault
 }
 
 func newRace(s Space, g *Group) *race {
-	r := &race{Space: s, g: g, raised: s.exceedsDefault(g), unmet: s.Unmet(g), asked: map[place]bool{}}
+	r := &race{Space: s, g: g, unmet: s.Unmet(g), asked: map[place]bool{}, own: g.ownChannels(s.Asked)}
 	for a := range s.Asked {
 		r.asked[place{a.Config.Cell, a.Bytes}] = true
 	}
 	bySize := g.bySize()
 	for _, b := range s.Sizes {
-		best, times := math.Inf(1), map[nccl.Config]float64{}
+		seen := slices.Clone(bySize[b])
 		if d, ok := g.defaultAt(b); ok {
-			best = d.Micros
+			d.Config = ByDefault
+			seen = append(seen, d)
 		}
-		for _, c := range bySize[b] {
-			times[c.Config], best = c.Micros, min(best, c.Micros)
+		for _, c := range seen {
 			r.asked[place{c.Config.Cell, b}] = true
 		}
-		r.times, r.best = append(r.times, times), append(r.best, best)
+		slices.SortFunc(seen, compareTimes)
+		r.seen = append(r.seen, seen)
 	}
 	return r
+}
+
+// at is what a configuration, or the default, took at a size.
+func (r *race) at(i int, c nccl.Config) (Point, bool) {
+	k := slices.IndexFunc(r.seen[i], func(p Point) bool { return p.Config == c })
+	if k < 0 {
+		return Point{}, false
+	}
+	return r.seen[i][k], true
+}
+
+// best is the least time at a size, of any configuration or the default.
+func (r *race) best(i int) float64 {
+	if len(r.seen[i]) == 0 {
+		return math.Inf(1)
+	}
+	return r.seen[i][0].Micros
 }
 
 // first is the default and each family, at the sizes where they were not measured: with most channels, with half of
@@ -164,7 +182,7 @@ func newRace(s Space, g *Group) *race {
 func (r *race) first() Plan {
 	plan := Plan{Stage: StageFirst, Sizes: r.Sizes}
 	byDefault := r.pass(func(i int) (nccl.Config, bool) {
-		_, known := r.g.defaultAt(r.Sizes[i])
+		_, known := r.at(i, ByDefault)
 		return ByDefault, !known
 	})
 	for _, f := range r.Families {
@@ -186,12 +204,12 @@ func (r *race) first() Plan {
 			}
 		}
 	}
-	switch all := r.everywhere(ByDefault); {
-	case byDefault == nil && (r.Single || len(plan.Passes) == 0):
-	case r.Single:
-		plan.Passes = slices.Concat([]Pass{all}, plan.Passes)
-	default:
-		plan.Passes = slices.Concat([]Pass{all}, plan.Passes, []Pass{all})
+	all := r.everywhere(ByDefault)
+	if byDefault != nil || !r.Single && len(plan.Passes) > 0 {
+		plan.Passes = slices.Insert(plan.Passes, 0, all)
+		if !r.Single {
+			plan.Passes = append(plan.Passes, all)
+		}
 	}
 	return r.trimmed(plan)
 }
@@ -216,24 +234,22 @@ func (r *race) everywhere(c nccl.Config) Pass { return slices.Repeat(Pass{c}, le
 
 // trimmed leaves out sizes before the first and after the last at which something is measured that is not known.
 func (r *race) trimmed(plan Plan) Plan {
-	first, last := len(plan.Sizes), -1
-	for i, b := range plan.Sizes {
-		for _, pass := range plan.Passes {
-			_, known := r.times[i][pass[i]]
-			if pass[i] == ByDefault {
-				_, known = r.g.defaultAt(b)
-			}
-			if !known {
-				first, last = min(first, i), i
-			}
-		}
+	isNew := func(i int) bool {
+		return slices.ContainsFunc(plan.Passes, func(p Pass) bool { _, known := r.at(i, p[i]); return !known })
 	}
-	if last < 0 {
+	first, last := 0, len(plan.Sizes)
+	for first < last && !isNew(first) {
+		first++
+	}
+	for first < last && !isNew(last-1) {
+		last--
+	}
+	if first == last {
 		return Plan{Stage: plan.Stage}
 	}
-	plan.Sizes = plan.Sizes[first : last+1]
+	plan.Sizes = plan.Sizes[first:last]
 	for k := range plan.Passes {
-		plan.Passes[k] = plan.Passes[k][first : last+1]
+		plan.Passes[k] = plan.Passes[k][first:last]
 	}
 	return plan
 }
@@ -277,50 +293,34 @@ func (r *race) round(isDone bool) Plan {
 // gain is how much the last round has improved the best times, in ln(us), in the mean of all sizes; infinite where
 // there was none.
 func (r *race) gain() (sum float64) {
-	since := r.g.newest()
+	since, families := r.newest()
 	if r.Single {
 		since -= lastSingle - 1
 	}
-	if since <= r.g.families() {
+	if since <= families {
 		return math.Inf(1) // there was none
 	}
-	bySize := r.g.bySize()
-	for i, b := range r.Sizes {
-		before := math.Inf(1)
-		for _, c := range bySize[b] {
-			if c.Since < since {
-				before = min(before, c.Micros)
-			}
+	for i, seen := range r.seen {
+		k := slices.IndexFunc(seen, func(c Point) bool { return c.Since < since })
+		if k < 0 {
+			return math.Inf(1)
 		}
-		if d, ok := r.g.defaultAt(b); ok && d.Since < since {
-			before = min(before, d.Micros)
-		}
-		sum += math.Log(before / r.best[i])
+		sum += math.Log(seen[k].Micros / r.best(i))
 	}
 	return sum / float64(len(r.Sizes))
 }
 
-// newest is the last start that measured something for the first time; -1: none.
-func (g *Group) newest() (start int) {
-	start = -1
-	for i := range g.Points {
-		start = max(start, g.Points[i].Since)
-	}
-	for _, d := range g.Default {
-		start = max(start, d.Since)
-	}
-	return start
-}
-
-// families is the last start that measured a family for the first time.
-func (g *Group) families() (start int) {
+// newest is the last start that measured something for the first time, and the last that measured a family so.
+func (r *race) newest() (newest, families int) {
+	newest = -1
 	first := map[nccl.Cell]int{}
-	for _, c := range g.Points {
+	for _, c := range slices.Concat(r.g.Points, r.g.Default) {
+		newest = max(newest, c.Since)
 		if before, ok := first[c.Config.Cell]; !ok || c.Since < before {
 			first[c.Config.Cell] = c.Since
 		}
 	}
-	return slices.Max(append(slices.Collect(maps.Values(first)), 0))
+	return newest, slices.Max(append(slices.Collect(maps.Values(first)), 0))
 }
 
 // candidates are the configurations that may be faster at a size than all that were measured there, the likeliest
@@ -335,39 +335,36 @@ func (r *race) candidates(i int) (all []nccl.Config) {
 	var options []option
 	for _, f := range r.Families {
 		counts := r.counts(f, i)
-		least, at := math.Inf(1), -1
-		var measured []int // indices of counts
-		for k, n := range counts {
-			if us, ok := r.times[i][nccl.Config{Cell: f, Channels: n}]; ok {
-				if measured = append(measured, k); us < least {
-					least, at = us, k
-				}
-			}
+		fastest := r.fastestOf(f, i)
+		if len(counts) == 0 {
+			continue
 		}
-		switch ratio := least / r.best[i]; {
-		case len(counts) == 0:
-		case at < 0: // it was not thought to be fast here
+		if fastest.Reps == 0 { // it was not thought to be fast here
 			if below := r.below(f, i); below < hopeful {
 				options = append(options, option{nccl.Config{Cell: f, Channels: counts[len(counts)-1]}, 0, below})
 			}
-		case ratio <= hopeful:
-			from, to := -1, len(counts)
-			for _, k := range measured {
-				if k < at {
-					from = k
-				} else if k > at {
-					to = min(to, k)
-				}
+			continue
+		}
+		ratio := fastest.Micros / r.best(i)
+		if ratio > hopeful {
+			continue
+		}
+		at, from, to := slices.Index(counts, fastest.Config.Channels), -1, len(counts)
+		for k, n := range counts {
+			if _, measured := r.at(i, nccl.Config{Cell: f, Channels: n}); measured && k < at {
+				from = k
+			} else if measured && k > at {
+				to = min(to, k)
 			}
-			for _, side := range [][]int{bisected(from, at), bisected(at, to)} {
-				for turn, k := range side {
-					options = append(options, option{nccl.Config{Cell: f, Channels: counts[k]}, turn, ratio})
-				}
+		}
+		for _, side := range [][]int{bisected(from, at), bisected(at, to)} {
+			for turn, k := range side {
+				options = append(options, option{nccl.Config{Cell: f, Channels: counts[k]}, turn, ratio})
 			}
 		}
 	}
 	for _, c := range r.neighbours(i) {
-		if r.times[i][c] == 0 {
+		if _, measured := r.at(i, c); !measured {
 			options = append(options, option{c, 0, 0})
 		}
 	}
@@ -382,17 +379,23 @@ func (r *race) candidates(i int) (all []nccl.Config) {
 	return all
 }
 
+// fastestOf is the fastest of a family at a size; of no repetitions: none was measured.
+func (r *race) fastestOf(f nccl.Cell, i int) Point {
+	if k := slices.IndexFunc(r.seen[i], func(c Point) bool { return c.Config.Cell == f }); k >= 0 {
+		return r.seen[i][k]
+	}
+	return Point{}
+}
+
 // neighbours are the configurations that win at the sizes on either side and can run at a size.
 func (r *race) neighbours(i int) (all []nccl.Config) {
 	for _, j := range []int{i - 1, i + 1} {
-		if j < 0 || j >= len(r.Sizes) {
+		if j < 0 || j >= len(r.Sizes) || len(r.seen[j]) == 0 {
 			continue
 		}
-		d, _ := r.g.defaultAt(r.Sizes[j])
-		for c, us := range r.times[j] {
-			if us == r.best[j] && us < (1-wins)*d.Micros && slices.Contains(r.counts(c.Cell, i), c.Channels) {
-				all = append(all, c)
-			}
+		d, _ := r.at(j, ByDefault)
+		if c := r.seen[j][0]; c.Micros < (1-wins)*d.Micros && slices.Contains(r.counts(c.Config.Cell, i), c.Config.Channels) {
+			all = append(all, c.Config)
 		}
 	}
 	return all
@@ -402,10 +405,10 @@ func (r *race) neighbours(i int) (all []nccl.Config) {
 // was measured once here, since a single time may be disturbed, and then what is the fastest so far.
 func (r *race) repeated(i int, fastest []nccl.Config) []nccl.Config {
 	all := slices.DeleteFunc(r.neighbours(i), func(c nccl.Config) bool {
-		point, ok := r.g.at(c, r.Sizes[i])
+		point, ok := r.at(i, c)
 		return !ok || point.Reps > 1
 	})
-	if len(fastest) > 0 && r.times[i][fastest[0]] == r.best[i] {
+	if len(fastest) > 0 && r.seen[i][0].Config == fastest[0] {
 		return append(all, fastest[0])
 	}
 	return append(all, ByDefault)
@@ -425,14 +428,8 @@ func bisected(from, to int) (all []int) {
 // below is how many times as long as the best a family takes at the next smaller size at which it was measured.
 func (r *race) below(f nccl.Cell, i int) float64 {
 	for i--; i >= 0; i-- {
-		least := math.Inf(1)
-		for c, us := range r.times[i] {
-			if c.Cell == f {
-				least = min(least, us)
-			}
-		}
-		if !math.IsInf(least, 1) {
-			return least / r.best[i]
+		if c := r.fastestOf(f, i); c.Reps > 0 {
+			return c.Micros / r.best(i)
 		}
 	}
 	return math.Inf(1)
@@ -446,7 +443,7 @@ func (r *race) counts(f nccl.Cell, i int) (counts []int) {
 	}
 	for n := range nccl.MaxChannels + 1 {
 		c := nccl.Config{Cell: f, Channels: n}
-		if _, ok := r.times[i][c]; ok || slices.Contains(may, n) && r.available(c, b) {
+		if _, ok := r.at(i, c); ok || slices.Contains(may, n) && r.available(c, b) {
 			counts = append(counts, n)
 		}
 	}
@@ -455,16 +452,33 @@ func (r *race) counts(f nccl.Cell, i int) (counts []int) {
 
 // available reports whether nothing speaks against asking for a configuration at a size where it was not measured.
 func (r *race) available(c nccl.Config, bytes uint64) bool {
-	return !r.Asked[Request{c, bytes}] && !r.failed(c) && !r.raised(c, bytes) && !r.keepsOwn(c)
+	keepsOwn := slices.ContainsFunc(r.unmet, func(u Unmet) bool { // NCCL runs the family with its own number
+		return u.OwnChannels && u.Config.Cell == c.Cell && !(r.g.onlyLower && c.Channels < u.Config.Channels)
+	})
+	return !r.Asked[Request{c, bytes}] && !r.failed(c) && !r.raised(c, bytes) && !keepsOwn
+}
+
+// raised reports whether a configuration asks for more channels at a size than NCCL takes itself, for RCCL and for a
+// release that only lowers a tuner's count. Such a run is not worth its time. NCCL's counts are told by the default,
+// and by what was asked for in vain.
+func (r *race) raised(c nccl.Config, bytes uint64) bool {
+	if r.g.neverMore {
+		return c.Channels > r.g.mostByDefault(bytes)
+	}
+	most := r.own[place{c.Cell, bytes}]
+	if d, ok := r.g.defaultAt(bytes); ok && r.g.onlyLower && d.Config.Cell == c.Cell {
+		most = cmp.Or(most, d.Config.Channels)
+	}
+	return most > 0 && c.Channels > most
 }
 
 // contenders are the fastest at each size, and near to the best there.
 func (r *race) contenders(most int) [][]nccl.Config {
-	all, bySize := make([][]nccl.Config, len(r.Sizes)), r.g.bySize()
+	all := make([][]nccl.Config, len(r.Sizes))
 	for i, b := range r.Sizes {
-		for _, c := range slices.SortedFunc(slices.Values(bySize[b]), compareTimes) {
+		for _, c := range r.seen[i] {
 			limit, limited := r.Limits[c.Config.Algo]
-			if len(all[i]) < most && c.Micros <= near*r.best[i] && slices.Contains(r.Families, c.Config.Cell) &&
+			if len(all[i]) < most && c.Micros <= near*r.best(i) && slices.Contains(r.Families, c.Config.Cell) &&
 				!r.failed(c.Config) && !r.raised(c.Config, b) && !(limited && c.Config.Channels > limit) {
 				all[i] = append(all[i], c.Config)
 			}
@@ -495,31 +509,27 @@ func ranked(all [][]nccl.Config, most int) (passes []Pass) {
 // Verification returns what to measure in a fresh start: the default and the fastest at each size, in turns. Of a
 // smaller communicator's group it returns all that is measured on this one.
 func (s Space) Verification(g *Group) Plan {
-	r := newRace(s, g)
-	plan := Plan{Stage: StageVerify, Sizes: s.Sizes}
-	all := ranked(r.contenders(Contenders), Contenders)
-	if g.Key != s.Key {
-		all = ranked(r.carried(), Carried)
+	if plan := s.Meeting(g); slices.ContainsFunc(plan.Passes, func(p Pass) bool {
+		return slices.ContainsFunc(p, nccl.Config.Known)
+	}) {
+		return plan
 	}
-	if len(all) == 0 {
-		return Plan{Stage: StageOver}
-	}
-	once := slices.Concat([]Pass{r.everywhere(ByDefault)}, all)
-	if s.Single {
-		plan.Passes = append(once, once[0])
-	} else {
-		plan.Passes = slices.Repeat(once, Turns)
-	}
-	return plan
+	return Plan{Stage: StageOver}
 }
 
 // Meeting is the start of a setting that tells how it compares with others: a verification, also where nothing is near
 // to the default. group is what was measured under this setting, or for its first start under the site's own.
-func (s Space) Meeting(group *Group) Plan {
-	plan := s.Verification(group)
-	if len(plan.Passes) == 0 {
-		byDefault := newRace(s, group).everywhere(ByDefault)
-		plan = Plan{Stage: StageVerify, Sizes: s.Sizes, Passes: slices.Repeat([]Pass{byDefault}, Turns)}
+func (s Space) Meeting(g *Group) Plan {
+	r := newRace(s, g)
+	all := ranked(r.contenders(Contenders), Contenders)
+	if g.Key != s.Key {
+		all = ranked(r.carried(), Carried)
+	}
+	plan := Plan{Stage: StageVerify, Sizes: s.Sizes, Passes: slices.Insert(all, 0, r.everywhere(ByDefault))}
+	if s.Single {
+		plan.Passes = append(plan.Passes, plan.Passes[0])
+	} else {
+		plan.Passes = slices.Repeat(plan.Passes, Turns)
 	}
 	return plan
 }
@@ -530,16 +540,14 @@ func (s Space) Round(group *Group) Plan { return newRace(s, group).round(false) 
 // carried is what is measured at each size on more nodes than those of the group.
 func (r *race) carried() [][]nccl.Config {
 	all := r.contenders(1)
-	for i := range all {
-		if len(all[i]) == 0 {
+	for i, best := range all {
+		if len(best) == 0 {
 			continue
 		}
-		best := all[i][0]
-		counts := r.Space.channels(best.Algo)
-		for k := len(counts) - 1; k >= 0; k-- {
-			fewer := nccl.Config{Cell: best.Cell, Channels: counts[k]}
-			if 0 < fewer.Channels && fewer.Channels < best.Channels && !r.failed(fewer) {
-				all[i] = append(all[i], fewer)
+		for _, n := range slices.Backward(r.Space.channels(best[0].Algo)) {
+			fewer := nccl.Config{Cell: best[0].Cell, Channels: n}
+			if 0 < n && n < best[0].Channels && !r.failed(fewer) {
+				all[i] = append(best, fewer)
 				break
 			}
 		}
@@ -555,13 +563,6 @@ func (g *Group) verifiedAt(sizes []uint64) int {
 		least = min(least, d.Verified)
 	}
 	return least
-}
-
-// keepsOwn reports whether NCCL runs a family with its own number of channels.
-func (r *race) keepsOwn(c nccl.Config) bool {
-	return slices.ContainsFunc(r.unmet, func(u Unmet) bool {
-		return u.OwnChannels && u.Config.Cell == c.Cell && !(r.g.onlyLower && c.Channels < u.Config.Channels)
-	})
 }
 
 // channels returns the counts to try for an algorithm. Counts beyond the machine's are lowered to
@@ -649,23 +650,6 @@ func (g *Group) mostChannels(f nccl.Cell, bytes uint64) int {
 		}
 	}
 	return most
-}
-
-// exceedsDefault returns a function that reports whether a configuration asks for more channels at a size than NCCL
-// takes itself, for RCCL and for a release that only lowers a tuner's count. Such a run is not worth its time. NCCL's
-// counts are told by the default, and by what was asked for in vain.
-func (s Space) exceedsDefault(g *Group) func(c nccl.Config, bytes uint64) bool {
-	own := g.ownChannels(s.Asked)
-	return func(c nccl.Config, bytes uint64) bool {
-		if g.neverMore {
-			return c.Channels > g.mostByDefault(bytes)
-		}
-		most := own[place{c.Cell, bytes}]
-		if d, ok := g.defaultAt(bytes); ok && g.onlyLower && d.Config.Cell == c.Cell {
-			most = cmp.Or(most, d.Config.Channels)
-		}
-		return most > 0 && c.Channels > most
-	}
 }
 
 // ownChannels returns NCCL's own counts, for a release that only lowers a tuner's count: what ran where more were
