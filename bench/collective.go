@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"slices"
 )
 
 // bounds are the least and the greatest value that rounded numbers allow.
@@ -13,16 +14,12 @@ func busFactor(rows []row) (f bounds, ok bool) {
 	f = bounds{0, math.Inf(1)}
 	for i := range rows {
 		r := &rows[i]
-		if r.AlgBW < 1 || math.IsNaN(r.BusBW) || math.IsNaN(r.AlgBW) {
+		if r.AlgBW < 1 {
 			continue
 		}
-		// Columns have two decimals, and fewer once the number is wide.
-		half := 0.006
-		if max(r.AlgBW, r.BusBW) >= 1000 {
-			half = 0.06
-		}
-		if max(r.AlgBW, r.BusBW) >= 10000 {
-			half = 0.6
+		half := 0.006 // columns have two decimals, and fewer once the number is wide
+		for width := max(r.AlgBW, r.BusBW); width >= 1000; width /= 10 {
+			half *= 10
 		}
 		f.low = max(f.low, (r.BusBW-half)/(r.AlgBW+half))
 		f.high = min(f.high, (r.BusBW+half)/(r.AlgBW-half))
@@ -39,8 +36,6 @@ func ranksOf(op operation, f bounds) int {
 		low, high = 2/(2-f.low), 2/(2-f.high)
 	case "allgather", "reducescatter":
 		low, high = 1/(1-f.low), 1/(1-f.high)
-	default:
-		return 0
 	}
 	low, high = math.Ceil(low), math.Floor(high)
 	if low != high || low < 2 || low > 1<<20 {
@@ -68,49 +63,27 @@ func parts(rows []row) int {
 }
 
 // guess finds the operation from the rows alone, because logs before nccl-tests 2.17.6 do not name it. It returns ""
-// if several operations would print the same.
-func guess(rows []row) operation {
-	if len(rows) == 0 {
+// if several operations would print the same. Only alltoall and sendrecv never check their results in place.
+func (u *testRun) guess() operation {
+	if len(u.rows) == 0 {
 		return ""
 	}
-	f, haveFactor := busFactor(rows)
-	n := parts(rows)
-	reduces, rooted := rows[0].RedOp != "", rows[0].root >= 0
-	// The in-place half of alltoall and sendrecv is never checked.
-	var outChecked, inChecked, inPlace, blankRedOp bool
-	for i := range rows {
-		blankRedOp = blankRedOp || rows[i].blankRedOp
-		if rows[i].InPlace {
-			inPlace = true
-			inChecked = inChecked || rows[i].checked
-		} else {
-			outChecked = outChecked || rows[i].checked
-		}
-	}
-	neverInPlace := outChecked && inPlace && !inChecked
+	f, haveFactor := busFactor(u.rows)
+	reduces, rooted, n := u.rows[0].RedOp != "", u.rows[0].root >= 0, parts(u.rows)
+	checked := slices.ContainsFunc(u.rows, func(r row) bool { return r.InPlace && r.checked })
 	switch {
 	case rooted && reduces:
 		return "reduce"
 	case rooted && n == 1:
 		return "broadcast"
-	case rooted:
-		return "" // gather or scatter
-	case haveFactor && f.low > 1:
+	case rooted: // gather or scatter
+	case haveFactor && f.low > 1, haveFactor && reduces && n == 1 && f.low <= 1 && f.high >= 1 && checked: // two ranks
 		return "allreduce"
 	case reduces && n > 1:
 		return "reducescatter"
-	case reduces && neverInPlace:
-		return "sendrecv"
-	case reduces && n == 1 && haveFactor && f.low <= 1 && f.high >= 1 && inChecked:
-		return "allreduce" // of two ranks
-	case reduces:
-		return ""
-	case n > 1 && (blankRedOp || neverInPlace):
-		return "alltoall"
-	case n > 1 && inChecked:
+	case !reduces && n > 1 && (checked && !u.rows[0].blankRedOp ||
+		u.layout.known && !slices.Contains(u.layout.names, "redop")): // before 2.13
 		return "allgather"
-	case n > 1 && rows[0].noRedOpColumn:
-		return "allgather" // before 2.13, when alltoall still had the column
 	}
 	return ""
 }

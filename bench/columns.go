@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,63 +13,49 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// csvColumn is a column of a CSV file, or a member of a result in JSON.
-type csvColumn struct {
+// column is one of a CSV file, of the table that nccl-tests prints, or a member of a result in JSON.
+type column struct {
 	name    string
 	aliases string // in files of others, folded
 	// read takes a field that is not blank, and returns what is wrong with it; nil: it is of Setup, or not used.
-	read func(r *csvRow, v string) string
+	read func(r *row, v string) string
 	// write is the field of a sample; nil: it is a field of Setup, or the sweep format does not have it.
 	write func(s *Sample) string
 }
 
-// csvColumns are the sweep format's, in its order, and those that only other files have.
-var csvColumns = [...]csvColumn{
-	{"collective", "coll name", func(r *csvRow, v string) string {
+// columns are the sweep format's, in its order, and those that only other files have.
+var columns = [...]column{
+	{"collective", "coll name", func(r *row, v string) string {
 		r.op = operation(fold(v))
 		if _, known := collByName[string(r.op)]; !known {
 			return nccl.Colls.Unknown(v, "").Error()
 		}
 		return ""
 	}, func(s *Sample) string { return nccl.Colls.Apart[s.Coll] }},
-	{"size_bytes", "size size(b) bytes", func(r *csvRow, v string) (wrong string) {
+	{"size_bytes", "size size(b) bytes", func(r *row, v string) (wrong string) {
 		var err error
 		if r.Bytes, err = strconv.ParseUint(v, 10, 64); err != nil {
 			return wording.Quote(v) + " is not a number of bytes"
 		}
 		return ""
 	}, func(s *Sample) string { return strconv.FormatUint(s.Bytes, 10) }},
-	{"dtype", "type", func(r *csvRow, v string) string { r.DType = kept(v); return "" },
+	{"dtype", "type", func(r *row, v string) string { r.DType = kept(v); return "" },
 		func(s *Sample) string { return s.DType }},
-	{"redop", "op", func(r *csvRow, v string) string {
+	{"redop", "op", func(r *row, v string) string {
 		if _, isColl := collByName[fold(v)]; isColl {
 			return v + " is a collective (allowed: a reduction, as sum; the column of collectives is collective)"
 		}
 		r.RedOp = strings.TrimPrefix(kept(v), "none")
 		return ""
 	}, func(s *Sample) string { return s.RedOp }},
-	{"algorithm", "algo", func(r *csvRow, v string) string { return nameIn(v, &r.Algo, parseAlgo, nccl.Algos.Unknown) },
-		func(s *Sample) string {
-			if s.Algo == Unknown {
-				return ""
-			}
-			return s.Algo.String()
-		}},
-	{"protocol", "proto",
-		func(r *csvRow, v string) string { return nameIn(v, &r.Proto, parseProto, nccl.Protos.Unknown) },
-		func(s *Sample) string {
-			if s.Proto == Unknown {
-				return ""
-			}
-			return s.Proto.String()
-		}},
-	{"channels", "nchannels", func(r *csvRow, v string) string { return countIn(v, &r.Channels) },
-		func(s *Sample) string { return written(s.Channels) }},
-	{"nodes", "nnodes", func(r *csvRow, v string) string { return countIn(v, &r.Nodes) },
-		func(s *Sample) string { return written(s.Nodes) }},
-	{"ranks", "nranks gpus", func(r *csvRow, v string) string { return countIn(v, &r.Ranks) },
-		func(s *Sample) string { return written(s.Ranks) }},
-	{"inplace", "", func(r *csvRow, v string) string {
+	{"algorithm", "algo", func(r *row, v string) string { return nameIn(v, &r.Algo, parseAlgo, nccl.Algos) },
+		func(s *Sample) string { return nameOf(s.Algo) }},
+	{"protocol", "proto", func(r *row, v string) string { return nameIn(v, &r.Proto, parseProto, nccl.Protos) },
+		func(s *Sample) string { return nameOf(s.Proto) }},
+	count("channels", "nchannels", func(s *Sample) *int { return &s.Channels }),
+	count("nodes", "nnodes", func(s *Sample) *int { return &s.Nodes }),
+	count("ranks", "nranks gpus", func(s *Sample) *int { return &s.Ranks }),
+	{"inplace", "", func(r *row, v string) string {
 		var err error
 		if r.InPlace, err = strconv.ParseBool(v); err != nil {
 			return wording.Quote(v) + " (allowed: 0, 1 or empty)"
@@ -80,7 +67,7 @@ var csvColumns = [...]csvColumn{
 		}
 		return "0"
 	}},
-	{"selection", "", func(r *csvRow, v string) string {
+	{"selection", "", func(r *row, v string) string {
 		i := slices.Index(selections[:], v)
 		if i < 0 {
 			return wording.Quote(v) + " (allowed: forced, own_channels, default or empty)"
@@ -88,7 +75,7 @@ var csvColumns = [...]csvColumn{
 		r.Selection = Selection(i)
 		return ""
 	}, func(s *Sample) string { return selections[s.Selection] }},
-	{"time_us", "time latencyus time(us)", func(r *csvRow, v string) string {
+	{"time_us", "time latencyus time(us)", func(r *row, v string) string {
 		n, err := strconv.ParseFloat(v, 64)
 		if err != nil && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
 			return wording.Quote(v) + " is not a number of microseconds (allowed: as 41.5)"
@@ -98,69 +85,63 @@ var csvColumns = [...]csvColumn{
 		}
 		return ""
 	}, func(s *Sample) string { return written(s.Micros) }},
-	{"algbw_gbps", "algbw algbwgbs algbw(gb/s)", func(r *csvRow, v string) string { r.AlgBW = bandwidth(v); return "" },
+	{"algbw_gbps", "algbw algbwgbs algbw(gb/s)", func(r *row, v string) string { r.AlgBW = bandwidth(v); return "" },
 		func(s *Sample) string { return written(s.AlgBW) }},
-	{"busbw_gbps", "busbw busbwgbs busbw(gb/s)", func(r *csvRow, v string) string { r.BusBW = bandwidth(v); return "" },
+	{"busbw_gbps", "busbw busbwgbs busbw(gb/s)", func(r *row, v string) string { r.BusBW = bandwidth(v); return "" },
 		func(s *Sample) string { return written(s.BusBW) }},
-	{"source", "", func(r *csvRow, v string) string { r.Source = v; return "" }, func(s *Sample) string {
+	{"source", "", func(r *row, v string) string { r.Source = v; return "" }, func(s *Sample) string {
 		if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
 			return simulatedPrefix + s.Source
 		}
 		return s.Source
 	}},
-	{"start", "", func(r *csvRow, v string) string { return countIn(v, &r.Start) },
-		func(s *Sample) string { return written(s.Start) }},
-	{"pass", "", func(r *csvRow, v string) string { return countIn(v, &r.Pass) },
-		func(s *Sample) string { return written(s.Pass) }},
+	count("start", "", func(s *Sample) *int { return &s.Start }),
+	count("pass", "", func(s *Sample) *int { return &s.Pass }),
 	// Of Setup, left out of files that know nothing of it.
 	{name: "gpu_model", aliases: "gputype"}, {name: "hosts"}, {name: "nccl_version"}, {name: "driver_version"},
 	{name: "measured_at"}, {name: "tuner"}, {name: "options"},
 	// The same, left out of files without any.
 	{name: "min_nchannels", read: positive}, {name: "min_ctas", read: positive}, {name: "variables"},
 
-	{"wrong", "#wrong nwrong", func(r *csvRow, v string) string {
-		n, err := strconv.ParseFloat(v, 64)
-		if r.checked = v != "N/A"; r.checked && (err != nil || n != 0) {
-			r.reason = cmp.Or(r.reason, rejectFailed)
-		}
-		return ""
-	}, nil},
-	{"count", "", func(r *csvRow, v string) string { r.count, _ = strconv.ParseUint(v, 10, 64); return "" }, nil},
-	{"root", "", func(r *csvRow, v string) string {
+	{"wrong", "#wrong nwrong", func(r *row, v string) string { return r.check(v, 0) }, nil},
+	{"count", "", func(r *row, v string) string { r.count, _ = strconv.ParseUint(v, 10, 64); return "" }, nil},
+	{"root", "", func(r *row, v string) string {
 		if n, err := strconv.Atoi(v); err == nil {
 			r.root = n
 		}
 		return ""
 	}, nil},
-	{"cpu_time", "", func(r *csvRow, _ string) string { r.reason = rejectCPUTime; return "" }, nil}, // of -C 1
-	{"numCycle", "", func(r *csvRow, v string) string { // of rccl-tests, from 0
+	{"cpu_time", "", func(r *row, _ string) string { r.reason = rejectCPUTime; return "" }, nil}, // of -C 1
+	{"numCycle", "", func(r *row, v string) string { // of rccl-tests, from 0
 		if n, err := strconv.Atoi(v); err == nil && n >= 0 {
 			r.Pass, r.Start = cmp.Or(r.Pass, n+1), max(r.Start, 1)
 		}
 		return ""
 	}, nil},
 	// optimize_config.py's own: several operations in one launch and registered buffers, which a sample cannot say
-	{"pipeOps", "numpipeops", func(r *csvRow, v string) string { return r.grouped(v, "-1", "0", "1") }, nil},
-	{"regBuff", "", func(r *csvRow, v string) string { return r.grouped(v, "-1", "0") }, nil},
-	{"ranks_per_node", "devicespernode", func(r *csvRow, v string) string {
+	{"pipeOps", "numpipeops", func(r *row, v string) string { return r.grouped(v, "-1", "0", "1") }, nil},
+	{"regBuff", "", func(r *row, v string) string { return r.grouped(v, "-1", "0") }, nil},
+	{"ranks_per_node", "devicespernode", func(r *row, v string) string {
 		if n := atoi(v); r.Nodes == 0 && n > 0 && r.Ranks%n == 0 {
 			r.Nodes = r.Ranks / n
 		}
 		return ""
 	}, nil},
-	{"gpus_per_rank", "", func(_ *csvRow, v string) string {
+	{"gpus_per_rank", "", func(_ *row, v string) string {
 		if v != "1" {
 			return fmt.Sprintf("%q (allowed: 1; elsewhere ranks are not GPUs)", v)
 		}
 		return ""
 	}, nil},
 	{name: "cost_metric"}, {name: "bandwidth_gbps"}, // the script does not use the first, nor say of what the second is
-}
-
-// csvRow is a row, and what it says of its setup.
-type csvRow struct {
-	row
-	setup Setup
+	// Of nccl-tests' tables only: deviations that rounding allows below 1. rccl-tests marks those beyond its threshold
+	// with *. The last is that or a count, without a header that names it.
+	{".error", "", func(r *row, v string) string { return r.check(v, math.MaxFloat64) }, nil},
+	{".res", "", func(r *row, v string) string {
+		r.Micros *= 1000 // nccl-tests of 2017: times are milliseconds
+		return r.check(v, math.MaxFloat64)
+	}, nil},
+	{".either", "", func(r *row, v string) string { return r.check(v, 1-1e-9) }, nil},
 }
 
 const (
@@ -176,7 +157,7 @@ const (
 // columnByName finds columns by their names, folded, and columnNames are these names.
 var columnByName, columnNames = func() (at map[string]int, names []string) {
 	at = map[string]int{}
-	for i, c := range csvColumns {
+	for i, c := range columns {
 		names = append(names, c.name)
 		for _, name := range append(strings.Fields(c.aliases), fold(c.name)) {
 			at[name] = i
@@ -185,38 +166,62 @@ var columnByName, columnNames = func() (at map[string]int, names []string) {
 	return at, names
 }()
 
-func nameIn[T nccl.Algo | nccl.Proto](v string, into *T, parse func(string) (T, bool),
-	unknown func(string, string) error) string {
+// columnOf finds the column of a name. Some programs write both placements in one row; the first is read.
+func columnOf(name string) (int, bool) {
+	c, ok := columnByName[strings.TrimSuffix(fold(strings.TrimSpace(name)), "outofplace")]
+	return c, ok
+}
+
+func nameIn[T nccl.Algo | nccl.Proto](v string, into *T, parse func(string) (T, bool), names nccl.Names[T]) string {
 	if strings.EqualFold(v, "default") || v == "-1" {
 		return ""
 	}
 	read, ok := parse(v)
 	if !ok {
-		return unknown(v, "").Error()
+		return names.Unknown(v, "").Error()
 	}
 	*into = read
 	return ""
 }
 
-func countIn(v string, into *int) string {
-	const most = 1 << 30
-	n, err := strconv.Atoi(v)
-	if v != "-1" && (err != nil || n < 0 || n > most) {
-		return wording.Quote(v) + " (allowed: 1 to 2^30; 0, -1 or empty where not known)"
+func nameOf[T nccl.Algo | nccl.Proto](v T) string {
+	if v == Unknown {
+		return ""
 	}
-	*into = max(n, 0)
-	return ""
+	return fmt.Sprint(v)
 }
 
-func positive(_ *csvRow, v string) string {
+// count is the column of a number that a sample may not know.
+func count(name, aliases string, of func(s *Sample) *int) column {
+	return column{name, aliases, func(r *row, v string) string {
+		const most = 1 << 30
+		n, err := strconv.Atoi(v)
+		if v != "-1" && (err != nil || n < 0 || n > most) {
+			return wording.Quote(v) + " (allowed: 1 to 2^30; 0, -1 or empty where not known)"
+		}
+		*of(&r.Sample) = max(n, 0)
+		return ""
+	}, func(s *Sample) string { return written(*of(s)) }}
+}
+
+func positive(_ *row, v string) string {
 	if n, err := strconv.Atoi(v); err != nil || n < 1 {
 		return wording.Quote(v) + " (allowed: 1 or more, or empty)"
 	}
 	return ""
 }
 
+// check takes how far results were wrong, unless they were not compared.
+func (r *row) check(v string, most float64) string {
+	n, err := strconv.ParseFloat(v, 64)
+	if r.checked = v != "N/A"; r.checked && !(err == nil && math.Abs(n) <= most) {
+		r.reason = cmp.Or(r.reason, rejectFailed)
+	}
+	return ""
+}
+
 // grouped refuses what is not as usual.
-func (r *csvRow) grouped(v string, usual ...string) string {
+func (r *row) grouped(v string, usual ...string) string {
 	if !slices.Contains(usual, v) {
 		r.reason = cmp.Or(r.reason, rejectGrouped)
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,12 +17,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
-
-// columnOf finds the column of a name. Some programs write both placements in one row; the first is read.
-func columnOf(name string) (int, bool) {
-	c, ok := columnByName[strings.TrimSuffix(fold(strings.TrimSpace(name)), "outofplace")]
-	return c, ok
-}
 
 // looksLikeCSV reports whether the first line that is neither blank nor a
 // comment names a size and a time, or the columns of something else.
@@ -44,16 +37,14 @@ func looksLikeCSV(start []byte) bool {
 	return false
 }
 
-// csvReader reads CSV rows by the names of their columns. gocsv, which reads the project's policies,
-// takes three times the processor time of encoding/csv.
+// csvReader reads rows of named fields: CSV, and rccl-tests' reports in JSON. gocsv, which reads the project's
+// policies, takes three times the processor time of encoding/csv.
 type csvReader struct {
 	r      *Result
 	closed func(*testRun)
-	at     [len(csvColumns)]int // place of each column in a row; -1: there is none
-	named  int                  // columns of the header
+	at     [len(columns)]int // place of each column in a row; -1: there is none
+	named  int               // columns of the header
 	line   int
-	fields []string
-	last   csvRow
 	source string // of the last row: many rows in turn have the same
 	setups map[Setup]*Setup
 	seen   map[measurement]int // how often it came without its start
@@ -90,8 +81,7 @@ func readCSV(in io.Reader, r *Result, closed func(*testRun)) error {
 		if s.line, _ = lines.FieldPos(0); isHeader {
 			err = s.header(fields)
 		} else {
-			s.fields = fields
-			err = s.row()
+			err = s.row(fields)
 		}
 		if err != nil {
 			return err
@@ -104,8 +94,7 @@ func readReport(in *bufio.Reader, r *Result, closed func(*testRun)) error {
 	s, decoder := newCSV(r, closed), json.NewDecoder(in)
 	decoder.UseNumber()
 	start, _ := in.Peek(64)
-	inList := bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("["))
-	if inList {
+	if bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("[")) {
 		_, _ = decoder.Token()
 	}
 	for names := []string(nil); decoder.More(); {
@@ -119,16 +108,16 @@ func readReport(in *bufio.Reader, r *Result, closed func(*testRun)) error {
 		}
 		s.line++
 		if names == nil {
-			names = slices.Sorted(maps.Keys(record))
+			names = sortedKeys(record)
 			if err := s.header(names); err != nil {
 				return err
 			}
 		}
-		s.fields = s.fields[:0]
+		var fields []string
 		for _, name := range names {
-			s.fields = append(s.fields, fmt.Sprint(record[name]))
+			fields = append(fields, fmt.Sprint(record[name]))
 		}
-		if err := s.row(); err != nil {
+		if err := s.row(fields); err != nil {
 			return err
 		}
 	}
@@ -178,17 +167,10 @@ func (s *csvReader) header(names []string) error {
 		s.r.note(s.line, noteUnused, strings.Join(unused, ", "), allowed)
 	}
 	for _, c := range []int{colBytes, colMicros} {
-		if s.at[c] >= 0 {
-			continue
+		if s.at[c] < 0 {
+			return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, s.line, columnNames[c],
+				wording.DidYouMean(columnNames[c], names), allowed)
 		}
-		column := columnNames[c]
-		word, _, _ := strings.Cut(column, "_") // size, time
-		meant := wording.DidYouMean(column, names)
-		i := slices.IndexFunc(names, func(n string) bool { return strings.Contains(fold(n), word) })
-		if meant == "" && i >= 0 {
-			meant = fmt.Sprintf("is it %q; ", names[i])
-		}
-		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, s.line, column, meant, allowed)
 	}
 	s.run.tells = s.has("algorithm", "protocol", "channels", "selection")
 	if s.has("pipeOps", "cost_metric") {
@@ -212,9 +194,9 @@ func (s *csvReader) unreadable(reason, format string, args ...any) {
 }
 
 // row reads one line.
-func (s *csvReader) row() error {
+func (s *csvReader) row(fields []string) error {
 	// rccl-tests with MPI names no column nodes, and writes one before ranks.
-	if len(s.fields) == s.named+1 && s.has("ranks") && s.has("numCycle") && !s.has("nodes") {
+	if len(fields) == s.named+1 && s.has("ranks") && s.has("numCycle") && !s.has("nodes") {
 		ranks := s.at[columnByName["ranks"]]
 		for i := range s.at {
 			if s.at[i] >= ranks {
@@ -223,42 +205,23 @@ func (s *csvReader) row() error {
 		}
 		s.at[columnByName["nodes"]] = ranks
 	}
-	if len(s.fields) == 1 && strings.TrimSpace(s.fields[0]) == "" {
+	if len(fields) == 1 && strings.TrimSpace(fields[0]) == "" {
 		return nil
 	}
 	s.r.Rows++
-	m := &s.last
-	*m = csvRow{row: newRow(s.line)}
-	m.failed = true
-	said := m.setup.fields()
-	for c := range csvColumns {
-		i, v, column := s.at[c], "", &csvColumns[c]
-		if i >= 0 && i < len(s.fields) {
-			v = strings.TrimSpace(s.fields[i])
-		}
-		switch isNeeded := c == colBytes || c == colMicros; {
-		case isNeeded && i >= len(s.fields):
-			s.unreadable(rejectTruncated, "the row ends before %s, its field %d", column.name, i+1)
-			return nil
-		case v == "" && c != colBytes:
-			continue
-		}
-		if c >= sweepColumns && c < floorColumns {
-			*said[c-sweepColumns] = v
-		}
-		if column.read == nil {
-			continue
-		}
-		if wrong := column.read(m, v); wrong != "" {
-			s.unreadable(rejectMalformed, "%s: %s", column.name, wrong)
-			return nil
-		}
+	var setup Setup
+	s.run.rows = append(s.run.rows, newRow(s.line)) // it is written in place
+	m, said := &s.run.rows[len(s.run.rows)-1], setup.fields()
+	if reason, wrong := s.read(fields, m, said); reason != "" {
+		s.run.rows = s.run.rows[:len(s.run.rows)-1]
+		s.unreadable(reason, "%s", wrong)
+		return nil
 	}
-	m.Setup = s.shared(m.setup)
+	m.Setup = s.shared(setup)
 	switch {
-	case m.Selection == SelectionUnknown && m.Cell == nccl.NoCell && !strings.Contains(m.setup.Variables, unsure),
+	case m.Selection == SelectionUnknown && m.Cell == nccl.NoCell && !strings.Contains(setup.Variables, unsure),
 		m.Selection == SelectionDefault:
-		if m.Selection = SelectionDefault; m.setup.Tuner != "" {
+		if m.Selection = SelectionDefault; setup.Tuner != "" {
 			m.Selection = SelectionForced // by the tuner
 		}
 	}
@@ -273,8 +236,7 @@ func (s *csvReader) row() error {
 		m.Simulated = strings.HasPrefix(m.Source, simulatedPrefix)
 		m.Verify = strings.HasPrefix(strings.TrimPrefix(m.Source, simulatedPrefix), verifyWord+":")
 	}
-	s.count(&m.row)
-	s.run.rows = append(s.run.rows, m.row)
+	s.count(m)
 	if err := s.r.tooMany(len(s.run.rows)); err != nil {
 		return fmt.Errorf("%s:%d: %w", s.r.File, s.line, err)
 	}
@@ -283,6 +245,33 @@ func (s *csvReader) row() error {
 		s.close()
 	}
 	return nil
+}
+
+// read reads the fields of a row and of its setup, or returns why it cannot be used.
+func (s *csvReader) read(fields []string, m *row, setup []*string) (reason, wrong string) {
+	m.failed = true
+	for c, i := range s.at {
+		isNeeded := c == colBytes || c == colMicros
+		if i < 0 || i >= len(fields) {
+			if isNeeded {
+				return rejectTruncated, fmt.Sprintf("the row ends before %s, its field %d", columns[c].name, i+1)
+			}
+			continue
+		}
+		v := strings.TrimSpace(fields[i])
+		if v == "" && c != colBytes {
+			continue
+		}
+		if c >= sweepColumns && c < floorColumns {
+			*setup[c-sweepColumns] = v
+		}
+		if read := columns[c].read; read != nil {
+			if wrong := read(m, v); wrong != "" {
+				return rejectMalformed, columns[c].name + ": " + wrong
+			}
+		}
+	}
+	return "", ""
 }
 
 // shared returns the one copy of a setup that many rows have; nil: nothing is known.
@@ -317,27 +306,27 @@ func (s *csvReader) count(m *row) {
 // WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is
 // empty where its value is not known, as the time of a sample that failed. Without any Setup its columns are left out.
 func WriteTidy(w io.Writer, files ...[]Sample) error {
-	columns := sweepColumns
+	most := sweepColumns
 	for _, samples := range files {
 		for i := range samples {
 			switch setup := samples[i].Setup; {
 			case setup == nil:
 			case setup.MinChannels != "" || setup.MinCTAs != "" || setup.Variables != "":
-				columns = floorColumns
+				most = floorColumns
 			default:
-				columns = max(columns, setupColumns)
+				most = max(most, setupColumns)
 			}
 		}
 	}
 	out := csv.NewWriter(w)
-	_ = out.Write(columnNames[:columns]) // Error has it, at the end
+	_ = out.Write(columnNames[:most]) // Error has it, at the end
 	for _, samples := range files {
 		for i := range samples {
-			fields, setup := make([]string, 0, columns), cmp.Or(samples[i].Setup, &Setup{})
+			fields, setup := make([]string, 0, most), cmp.Or(samples[i].Setup, &Setup{})
 			for c := range sweepColumns {
-				fields = append(fields, csvColumns[c].write(&samples[i]))
+				fields = append(fields, columns[c].write(&samples[i]))
 			}
-			for _, said := range setup.fields()[:columns-sweepColumns] {
+			for _, said := range setup.fields()[:most-sweepColumns] {
 				fields = append(fields, *said)
 			}
 			_ = out.Write(fields)

@@ -92,16 +92,16 @@ func takeTuner(u *testRun, _ string, part []string) {
 	u.known.Tuner = cmp.Or(u.known.Tuner, loadedTuner(quoted([]byte(strings.Join(part[1:], "")))))
 }
 
-// tell takes what a line that is no row tells of the run. process is that of NCCL's log; empty: it is another line.
-func (u *testRun) tell(process string, line []byte) {
+// tell takes what a line that is no row tells of the run. process is that of NCCL's log; nil: it is another line.
+func (u *testRun) tell(process, line []byte) {
 	if ran, ok := ReadRan(line); ok {
 		u.log.perRank, u.log.symmetric = u.log.perRank || ran.PerRank, u.log.symmetric || ran.NoTuner
-		u.log.vote(logKey{operation(ran.Operation), ran.Bytes, u.log.pass[process]}, ran.Config)
+		u.log.vote(logKey{operation(ran.Operation), ran.Bytes, u.log.pass[string(process)]}, ran.Config)
 		return
 	}
 	u.tellTime(line)
 	if bytes.Contains(line, []byte(record.Prefix)) {
-		u.ours(process, line)
+		u.ours(string(process), line)
 		return
 	}
 	for _, f := range facts {
@@ -109,7 +109,7 @@ func (u *testRun) tell(process string, line []byte) {
 			continue
 		}
 		if m := f.parts.FindStringSubmatch(string(line)); m != nil {
-			f.take(u, process, m)
+			f.take(u, string(process), m)
 		}
 	}
 }

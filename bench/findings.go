@@ -6,7 +6,6 @@ import "fmt"
 const (
 	rejectFailed     = "failed validation"
 	rejectFailedRun  = "failed validation (the run says so, no row does)"
-	rejectPrefix     = "behind something else than the lines of its header (needed: one prefix for all lines, or none)"
 	rejectZeroSize   = "zero size"
 	rejectCPUTime    = "CPU time, not the GPU's (-C 1)"
 	rejectTruncated  = "truncated"
@@ -49,18 +48,14 @@ const (
 
 	noteOperations = "the run is %s by its header or command, but %s by its rows or --coll: the first is used"
 
-	needsComm       = "(needed: --comm NODESxRANKS_PER_NODE)"
-	noteComm        = "%s is used; --comm is %s, NCCL's log says %s, and %s on %s are listed"
-	noteCommRefused = "--comm %s is not used: busbw and algbw are those of %d ranks"
-	noteRanks       = "%d ranks by the header, but %d by the ratio of busbw and algbw: the first is used"
-	noteListed      = "%d ranks by NCCL's log, but %d devices are listed: the first is used"
-	noteSharedName  = "a GPU is listed twice on a host: several hosts have one name, and their number is not known " +
+	needsComm      = "(needed: --comm NODESxRANKS_PER_NODE)"
+	noteComm       = "%s is used: these differ: %s"
+	noteSharedName = "a GPU is listed twice on a host: several hosts have one name, and their number is not known " +
 		needsComm
 	noteListCut = "the list of devices was cut: %d ranks by their numbers and by busbw and algbw, on an unknown " +
 		"number of nodes " + needsComm
 	asksNodes = "(NCCL's log with NCCL_DEBUG=INFO says nNodes; else give tunefit import --comm NODESxRANKS_PER_NODE)"
-	noteHosts = "%s counted as nodes, but without P2P and SHM, or under NCCL_HOSTID, NCCL counts otherwise " + asksNodes
-	noteNVL72 = "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node " + asksNodes
+	noteHosts = "%s counted as nodes, but NCCL counts otherwise %s " + asksNodes
 
 	noteUnused    = "not used: column %s (allowed: %s)"
 	noteBandwidth = "bandwidth_gbps is not used: the format does not say which bandwidth it is"

@@ -170,7 +170,7 @@ func TestReadCollectedSweeps(t *testing.T) {
 }
 
 // A line names the columns if each half has them behind its time, in the same order.
-func TestHeaderColumns(t *testing.T) {
+func TestLayoutOf(t *testing.T) {
 	for line, want := range map[string]bool{
 		"# size count type time algbw busbw #wrong time algbw busbw #wrong": true,
 		"size time algbw busbw error":                                       true,
@@ -180,7 +180,7 @@ func TestHeaderColumns(t *testing.T) {
 		"size time algbw busbw":                                             false,
 		"count time algbw busbw error":                                      false,
 	} {
-		if _, ok := headerColumns(bytes.Fields([]byte(line))); ok != want {
+		if _, ok := layoutOf(bytes.Fields([]byte(line))); ok != want {
 			t.Errorf("%q: %v", line, ok)
 		}
 	}
@@ -200,7 +200,7 @@ func TestTakeLabels(t *testing.T) {
 		"1.5 0 LL 12":       {4, noLabel},
 	} {
 		r := row{Sample: Sample{Config: noLabel}}
-		left := columns{known: true, algo: true}.takeLabels(bytes.Fields([]byte(line)), &r)
+		left := (&layout{known: true, labels: true}).takeLabels(bytes.Fields([]byte(line)), &r)
 		if len(left) != want.left || r.Config != want.Config {
 			t.Errorf("%q: %s, and %q is left", line, r.Config, left)
 		}

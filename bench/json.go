@@ -3,10 +3,8 @@ package bench
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -15,17 +13,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// The JSON of nccl-tests' -J, versions 1 to 3. Only what is used is named here;
-// versions 2 and 3 add statistics per iteration. Keys of the summary were
-// misspelt in 2.17.5 to 2.17.8, so nothing depends on them.
-type jsonConfig struct {
-	Devices []struct {
-		Rank  int    `json:"rank"`
-		Group int    `json:"group"`
-		Host  string `json:"hostname"`
-		Info  string `json:"device_info"`
-	} `json:"devices"`
-	Blocking string `json:"blocking_collectives"`
+// jsonRun reads an object of nccl-tests' -J, versions 1 to 3. Keys of the summary were misspelt in 2.17.5 to 2.17.8,
+// and versions 2 and 3 add statistics of each iteration: nothing depends on these.
+type jsonRun struct {
+	*json.Decoder
+	r       *Result
+	run     *testRun
+	said    map[string]any // all but the results
+	results int            // -1: there is no list of them
 }
 
 // readJSON reads one or more objects. A file that was cut off keeps the results
@@ -34,9 +29,9 @@ func readJSON(in *bufio.Reader, r *Result, closed func(*testRun)) error {
 	decoder := json.NewDecoder(in)
 	decoder.UseNumber()
 	for n := 0; ; n++ {
-		j := jsonRun{Decoder: decoder, r: r, run: newRun(r.File, 0, nil)}
-		j.run.footer = true
-		err := j.object()
+		j := jsonRun{decoder, r, newRun(r.File, 0, nil), map[string]any{}, -1}
+		j.run.ended = true
+		err := j.each('{', j.member)
 		if n > 0 && err == io.EOF {
 			return nil
 		}
@@ -46,9 +41,10 @@ func readJSON(in *bufio.Reader, r *Result, closed func(*testRun)) error {
 		if err != nil {
 			r.note(0, noteCutJSON)
 		}
-		if !j.sawResults && (n == 0 || err == nil) {
+		if j.results < 0 && (n == 0 || err == nil) {
 			return fmt.Errorf("%s: %w", r.File, errNotSweep)
 		}
+		j.tell()
 		closed(j.run)
 		if len(j.run.rows) == 0 {
 			r.note(0, noteNoResult)
@@ -57,46 +53,6 @@ func readJSON(in *bufio.Reader, r *Result, closed func(*testRun)) error {
 			return nil
 		}
 	}
-}
-
-type jsonRun struct {
-	*json.Decoder
-	r          *Result
-	run        *testRun
-	results    int
-	sawResults bool
-}
-
-// object reads one run, key by key, so that what stands before a cut counts.
-func (j *jsonRun) object() error {
-	return j.each('{', func() error {
-		key, err := j.Token()
-		if err != nil {
-			return err
-		}
-		switch key {
-		case "args":
-			return decoded(j, j.args)
-		case "env":
-			return decoded(j, j.variables)
-		case "config":
-			var text json.RawMessage
-			if err := j.Decode(&text); err != nil {
-				return err
-			}
-			return j.config(text)
-		case "nccl_version":
-			return decoded(j, func(code any) { j.run.known.NCCL = versionOf(atoi(fmt.Sprint(code))) })
-		case "start_time":
-			return decoded(j, func(start any) { j.run.known.Time = quoted([]byte(fmt.Sprint(start))) })
-		case "results":
-			j.sawResults = true
-			return j.each('[', j.result)
-		case "out_of_bounds":
-			return decoded(j, func(out struct{ Count int }) { j.run.failed = out.Count > 0 })
-		}
-		return decoded(j, func(json.RawMessage) {})
-	})
 }
 
 // each reads what an object or a list holds.
@@ -115,59 +71,20 @@ func (j *jsonRun) each(open json.Delim, read func() error) error {
 	return err
 }
 
-// decoded takes the next value, if it can be read.
-func decoded[T any](j *jsonRun, take func(T)) error {
-	var v T
-	if err := j.Decode(&v); err != nil {
+// member reads a member of the object: the results, or another one.
+func (j *jsonRun) member() error {
+	key, err := j.Token()
+	if err != nil {
 		return err
 	}
-	take(v)
-	return nil
-}
-
-func (j *jsonRun) variables(env []string) {
-	j.run.complete, j.run.heading.variables = true, variables{}
-	for _, v := range env {
-		name, value, _ := strings.Cut(v, "=")
-		if named.MatchString(name) { // nccl-tests writes all that there is
-			j.run.heading.variables[name] = value[:min(len(value), longestValue)]
-		}
+	if key == "results" {
+		j.results = 0
+		return j.each('[', j.result)
 	}
-}
-
-func (j *jsonRun) args(args []string) {
-	j.run.settings = with(settingsOf(strings.Join(args, " "), onCommand), j.run.settings)
-	for _, arg := range args {
-		if name := path.Base(arg); strings.HasSuffix(name, "_perf") {
-			j.run.program = name
-		}
-	}
-}
-
-func (j *jsonRun) config(text json.RawMessage) error {
-	var c jsonConfig
-	var numbers map[string]any
-	if err := errors.Join(json.Unmarshal(text, &c), json.Unmarshal(text, &numbers)); err != nil {
-		return err
-	}
-	told := settings{}
-	for _, o := range options {
-		if n, is := numbers[o.json].(float64); is {
-			told[o.name] = int(n)
-		}
-	}
-	if told["-G"] > 0 {
-		j.r.note(0, noteGraphs)
-	}
-	if c.Blocking == "true" {
-		told["-z"] = 1
-		j.r.note(0, noteBlocking)
-	}
-	j.run.settings = with(j.run.settings, told)
-	for _, d := range c.Devices {
-		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host, strconv.Itoa(d.Rank), "", d.Info)
-	}
-	return nil
+	var said any
+	err = j.Decode(&said)
+	j.said[fmt.Sprint(key)] = said
+	return err
 }
 
 // result reads one of the results. One that the file's end cuts is counted as truncated.
@@ -185,22 +102,76 @@ func (j *jsonRun) result() error {
 		if !is {
 			continue
 		}
-		m := csvRow{row: newRow(0)}
+		m := newRow(0)
 		m.InPlace, m.Source = placement == "in_place", fmt.Sprintf("%s#%d", j.r.File, j.results)
-		maps.Copy(half, map[string]any{"size": result["size"], "count": result["count"], "type": result["type"],
-			"redop": result["redop"], "root": result["root"]})
-		for _, name := range slices.Sorted(maps.Keys(half)) {
+		for _, name := range []string{"size", "count", "type", "redop", "root"} {
+			half[name] = result[name]
+		}
+		for _, name := range sortedKeys(half) {
 			c, known := columnByName[fold(name)]
-			v := strings.TrimSpace(fmt.Sprint(half[name]))
-			if !known || half[name] == nil || csvColumns[c].read == nil {
+			if !known || half[name] == nil || columns[c].read == nil {
 				continue
 			}
-			if wrong := csvColumns[c].read(&m, v); wrong != "" {
+			if wrong := columns[c].read(&m, strings.TrimSpace(fmt.Sprint(half[name]))); wrong != "" {
 				m.reason = rejectMalformed
 				j.r.note(0, "result %d: %s: %s", j.results, name, wrong)
 			}
 		}
-		j.run.rows = append(j.run.rows, m.row)
+		j.run.rows = append(j.run.rows, m)
 	}
 	return j.r.tooMany(len(j.run.rows))
+}
+
+// list returns what a list holds that is of a type.
+func list[T any](of any) (all []T) {
+	values, _ := of.([]any)
+	for _, v := range values {
+		if v, is := v.(T); is {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// tell gives the run what stands beside its results.
+func (j *jsonRun) tell() {
+	u, args := j.run, list[string](j.said["args"])
+	number := func(of any) int { return atoi(fmt.Sprint(of)) }
+	config, _ := j.said["config"].(map[string]any)
+	outOfBounds, _ := j.said["out_of_bounds"].(map[string]any)
+	u.failed = number(outOfBounds["count"]) > 0
+	u.known.NCCL = versionOf(number(j.said["nccl_version"]))
+	if start, is := j.said["start_time"].(string); is {
+		u.known.Time = quoted([]byte(start))
+	}
+	if i := slices.IndexFunc(args, func(arg string) bool { return strings.HasSuffix(arg, "_perf") }); i >= 0 {
+		u.program = path.Base(args[i])
+	}
+	u.settings = settingsOf(strings.Join(args, " "), onCommand)
+	if env, is := j.said["env"].([]any); is {
+		u.complete = true
+		for _, v := range list[string](env) {
+			name, value, _ := strings.Cut(v, "=")
+			if named.MatchString(name) { // nccl-tests writes all that there is
+				u.settings[name] = value[:min(len(value), longestValue)]
+			}
+		}
+	}
+	for _, o := range options {
+		if n, is := config[o.json].(json.Number); is {
+			u.settings[o.name] = n.String()
+		}
+	}
+	if atoi(u.settings["-G"]) > 0 {
+		j.r.note(0, noteGraphs)
+	}
+	if config["blocking_collectives"] == "true" {
+		u.settings["-z"] = "1"
+		j.r.note(0, noteBlocking)
+	}
+	for _, d := range list[map[string]any](config["devices"]) {
+		rank := strconv.Itoa(number(d["rank"]))
+		host, model := fmt.Sprint(d["hostname"]), fmt.Sprint(d["device_info"])
+		u.devices.add(strconv.Itoa(number(d["group"])), rank, host, rank, "", model)
+	}
 }

@@ -5,104 +5,64 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// claim is what is known of a configuration, and who says so.
+// labels finds what the rows of a run ran with.
+type labels struct {
+	*testRun
+	scale  uint64 // from scaleOf
+	unsure bool   // nobody knows who chose, unless they tell
+}
+
+// claim is what somebody says of a configuration.
 type claim struct {
 	nccl.Config
-	from           Origin
-	forcesCell     bool // the library did not choose algorithm and protocol freely
-	forcesChannels bool // nor the number of channels
+	from Origin
 }
 
-// merge takes every part from the most trusted claim that has it. The claims come in any order. clash is the part that
-// they disagree about; empty: none.
-func merge(claims []claim) (l claim, clash string) {
-	slices.SortStableFunc(claims, func(a, b claim) int { return int(b.from - a.from) })
-	l.Config = noLabel
-	var algoBy, protoBy, channelsBy Origin
-	disagree := func(what string, used any, usedBy Origin, other any, by Origin) {
-		if clash == "" {
-			clash = fmt.Sprintf(noteClash, what, used, usedBy, other, by)
+// merge takes each part of a configuration from the first claim that has it, and says which one they disagree about.
+func merge(claims ...claim) (c nccl.Config, from Origin, clash string) {
+	var used [3]int
+	var by [3]Origin
+	for _, claim := range claims {
+		for i, told := range [...]int{int(claim.Algo) + 1, int(claim.Proto) + 1, claim.Channels} {
+			if told == 0 {
+				continue
+			}
+			from = max(from, claim.from)
+			switch what := [...]string{"the algorithm", "the protocol", "the number of channels"}[i]; {
+			case used[i] == 0:
+				used[i], by[i] = told, claim.from
+			case used[i] == told || clash != "" || i == 2 && by[i] == originMeasured: // fewer may run than variables ask for
+			default:
+				said := func(part int) string {
+					return [...]string{nccl.Algo(part - 1).String(), nccl.Proto(part - 1).String(), strconv.Itoa(part)}[i]
+				}
+				clash = fmt.Sprintf(noteClash, what, said(used[i]), by[i], said(told), claim.from)
+			}
 		}
 	}
-	for _, c := range claims {
-		l.forcesCell, l.forcesChannels = l.forcesCell || c.forcesCell, l.forcesChannels || c.forcesChannels
-		if c.Config != noLabel {
-			l.from = max(l.from, c.from)
-		}
-		if !takePart(&l.Algo, &algoBy, c.Algo, Unknown, c.from) {
-			disagree("the algorithm", l.Algo, algoBy, c.Algo, c.from)
-		}
-		if !takePart(&l.Proto, &protoBy, c.Proto, Unknown, c.from) {
-			disagree("the protocol", l.Proto, protoBy, c.Proto, c.from)
-		}
-		// Variables ask for channels, and fewer may run.
-		if !takePart(&l.Channels, &channelsBy, c.Channels, 0, c.from) && channelsBy != originMeasured {
-			disagree("the number of channels", l.Channels, channelsBy, c.Channels, c.from)
-		}
-	}
-	return l, clash
-}
-
-// takePart sets a part that nobody has told yet. It reports false where the part is told otherwise.
-func takePart[T comparable](part *T, by *Origin, told, unknown T, from Origin) bool {
-	if *part == unknown {
-		*part, *by = told, from
-	}
-	return told == unknown || told == *part
-}
-
-// claims are what the variables of a run and the caller say. A tuner that was loaded may have chosen.
-func (u *testRun) claims(op operation, tuner string) []claim {
-	v := u.variables
-	algo, proto := v["NCCL_ALGO"], v["NCCL_PROTO"]
-	says, forces := v.saysChannels()
-	c := claim{from: originVariables, forcesCell: algo+proto+tuner != "" || forces, forcesChannels: says || tuner != ""}
-	c.Cell = alone(CellNamed(onlyChoice(algo, string(op)), onlyChoice(proto, string(op))))
-	for _, kind := range channelKinds {
-		if least, most := channelRange(v.get, kind); least == most && least > 0 {
-			c.Channels = least
-		}
-	}
-	if said := u.opts.Config; said != nil {
-		return []claim{c, {nccl.Config{Cell: alone(said.Cell), Channels: said.Channels}, originUser, true,
-			said.Channels > 0}}
-	}
-	return []claim{c}
-}
-
-// asksCell reports whether variables or the caller force a configuration that they name.
-func (u *testRun) asksCell(op operation) bool {
-	return slices.ContainsFunc(u.claims(op, ""), func(c claim) bool { return c.forcesCell && c.Config != noLabel })
-}
-
-// asks is the configuration that a run was told to use, as far as it is one.
-func (u *testRun) asks(op operation) nccl.Config {
-	claims := u.claims(op, "")
-	if u.mark != nil {
-		claims = append(claims, claim{Config: u.mark.asked})
-	}
-	l, _ := merge(claims)
-	return l.Config
+	return nccl.Config{Cell: nccl.Cell{Algo: nccl.Algo(used[0] - 1), Proto: nccl.Proto(used[1] - 1)}, Channels: used[2]},
+		from, clash
 }
 
 // ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
 // those asked for, as far as the communicator has them: NCCL uses fewer at small sizes, and a policy cannot change
 // that. Their number is NCCL's own where our tuner left it to NCCL, or asked for more than NCCL chose in a release that
 // only lets a tuner lower them.
-func (u *testRun) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, found bool) {
-	c, agreed, found = u.log.ran(key, scale)
-	decided := u.log.at(key).decided
+func (l *labels) ran(key logKey) (c nccl.Config, own, agreed, found bool) {
+	c, agreed, found = l.log.ran(key, l.scale)
+	decided := l.log.at(key).decided
 	if decided == nil {
 		return c, false, agreed, found
 	}
 	asked := *decided
-	_, forced := u.variables.saysChannels()
+	_, forced := l.settings.saysChannels()
 	own = asked != noLabel && asked.Channels == 0 && !forced
-	switch release, _ := nccl.ParseVersion(u.known.NCCL); {
+	switch release, _ := nccl.ParseVersion(l.known.NCCL); {
 	case !found:
 		c = asked
 	case !agreed || c.Cell != asked.Cell || asked.Channels == 0:
@@ -111,53 +71,55 @@ func (u *testRun) ran(key logKey, scale uint64) (c nccl.Config, own, agreed, fou
 	default:
 		c = asked
 	}
-	return u.log.most.Cap(c), own, agreed, true
+	return l.log.most.Cap(c), own, agreed, true
 }
 
-// label finds what one row ran with, who chose it and who says so. It merges what is known of the row with the claims
-// of its run. After a hint (unsure) nobody knows who chose, unless they tell.
-func (u *testRun) label(row *row, key logKey, scale uint64, claims []claim, unsure bool) (l claim, by Selection,
-	clash string) {
-	logged, ownChannels, agreed, found := u.ran(key, scale)
+// of finds what one row ran with, who says so and who chose it, where a tuner was loaded ("": none). The caller is
+// trusted most, then the row, NCCL's log and variables. clash is what they disagree about.
+func (l *labels) of(row *row, key logKey, tuner string) (c nccl.Config, from Origin, by Selection, clash string) {
+	logged, ownChannels, agreed, found := l.ran(key)
 	several := ""
 	if found && !agreed {
-		several, logged = fmt.Sprintf(noteSeveral, key.op, row.Bytes), noLabel
+		several = fmt.Sprintf(noteSeveral, key.op, row.Bytes)
 	}
-	claims = slices.Clone(claims)
+	if !found || !agreed {
+		logged = noLabel
+	}
+	user, byRow, variables := noLabel, originMeasured, l.settings.config(key.op)
+	says, forces := l.settings.saysChannels()
+	forcesCell := l.settings["NCCL_ALGO"]+l.settings["NCCL_PROTO"]+tuner != "" || forces
+	forcesChannels := says || tuner != ""
+	if said := l.opts.Config; said != nil {
+		user = nccl.Config{Cell: alone(said.Cell), Channels: said.Channels}
+		forcesCell, forcesChannels = true, forcesChannels || user.Channels > 0
+	}
+	if l.isCSV {
+		byRow = originFields
+		forcesCell = forcesCell || row.Selection >= SelectionForced
+		forcesChannels = forcesChannels || row.Selection == SelectionForced
+	}
 	if ownChannels {
-		for i := range claims {
-			claims[i].Channels = 0
-		}
+		user.Channels, variables.Channels = 0, 0
 	}
-	switch forced := row.Selection >= SelectionForced; {
-	case row.Config == noLabel:
-	case u.isCSV:
-		claims = append(claims, claim{row.Config, originFields, forced, row.Selection == SelectionForced})
-	default:
-		claims = append(claims, claim{Config: row.Config, from: originMeasured})
-	}
-	if found && logged != noLabel {
-		claims = append(claims, claim{Config: logged, from: originMeasured})
-	}
-	l, clash = merge(claims)
+	c, from, clash = merge(claim{user, originUser}, claim{row.Config, byRow}, claim{logged, originMeasured},
+		claim{variables, originVariables})
+	clash = cmp.Or(several, clash)
 	switch {
-	case u.isCSV && !unsure && (l.from == originFields || l.from == originNone):
+	case l.isCSV && !l.unsure && (from == originFields || from == originNone):
 		by = row.Selection // the row says itself who chose
-	case unsure && l.from < originUser && u.log.direct:
-		by, l.Config, l.from, clash = SelectionUnknown, noLabel, originNone, ""
-	case l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels):
+	case l.unsure && from < originUser && l.log.direct:
+		return noLabel, originNone, SelectionUnknown, several
+	case forcesCell && c.Channels > 0 && (ownChannels || !forcesChannels):
 		by = SelectionOwnChannels
-	case l.forcesCell:
+	case forcesCell:
 		by = SelectionForced
-	case unsure:
-		by = SelectionUnknown
-	default:
+	case !l.unsure:
 		by = SelectionDefault
 	}
-	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
-		l.Config, l.from, clash = noLabel, originNone, ""
+	if found && logged == noLabel && from != originUser { // what was asked for is known not to be what ran
+		return noLabel, originNone, by, several
 	}
-	return l, by, cmp.Or(several, clash)
+	return c, from, by, clash
 }
 
 // channelCounts are the channel counts that a file has of one algorithm and protocol.

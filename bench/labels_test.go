@@ -273,17 +273,17 @@ func TestNodesAreNCCLs(t *testing.T) {
 		note string // empty: none
 	}{
 		{run("NVIDIA H100"), nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, ""},
-		{run("NVIDIA GB200"), nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "an NVL72 (NVIDIA GB200) for one node"},
-		{mixed, nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "an NVL72 (NVIDIA GB200 0) for one node"},
+		{run("NVIDIA GB200"), nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "NCCL counts otherwise in an NVL72 (NVIDIA GB200)"},
+		{mixed, nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "NCCL counts otherwise in an NVL72 (NVIDIA GB200 0)"},
 		{run("NVIDIA GB300", logged), nccl.Comm{}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
 		{run("NVIDIA GB300"), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
 		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
 		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 2, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8},
-			"1x8 is used; --comm is 2x4, NCCL's log says 1x8"},
+			"1x8 is used: these differ: NCCL's log 1x8, --comm 2x4, the list of devices 2x4"},
 		{run("NVIDIA H100"), nccl.Comm{Nodes: 1, Ranks: 4}, nccl.Comm{Nodes: 2, Ranks: 8},
-			"--comm 1x4 is not used: busbw and algbw are those of 8 ranks"},
+			"2x4 is used: these differ: --comm 1x4"},
 		{run("NVIDIA A10", info+"NCCL_P2P_DISABLE set by environment to 1.", info+"NCCL_SHM_DISABLE set by environment to 1."),
-			nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "without P2P and SHM, or under NCCL_HOSTID, NCCL counts otherwise"},
+			nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "NCCL counts otherwise without P2P and SHM"},
 	} {
 		r, err := Read(strings.NewReader(c.text), "x.log", Options{Comm: c.comm})
 		if err != nil || len(r.Samples) != 2 {

@@ -14,7 +14,7 @@ type sweepMark struct {
 	verify bool
 	asked  nccl.Config // by the policy of the run; noLabel: none, or several
 	// setting has the variables that the sweep gave the run beside the site's own; of an empty value: it was unset.
-	setting variables
+	setting settings
 }
 
 // verifyWord is what a run is for whose samples are a verification. It stands before their source, too.

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -20,6 +19,9 @@ type mention struct {
 	// lasting: it speaks of all runs below, as an export and a manifest do.
 	lasting bool
 }
+
+// unsure ends a setting in the column of variables that is only mentioned.
+const unsure = "?"
 
 // String is the mention as the column of variables has it.
 func (m mention) String() string {
@@ -37,9 +39,9 @@ func (m mention) isUsual() bool {
 	if m.name == "NCCL_TUNER_PLUGIN" {
 		return strings.EqualFold(m.value, "none")
 	}
-	usual, isOption := usualOf(m.name)
+	o := optionNamed(m.name)
 	return m.value == "0" && (strings.HasSuffix(m.name, "_DISABLE") || strings.Contains(m.name, "_MIN_")) ||
-		isOption && m.value == strconv.Itoa(usual) || m.name == "-C"
+		o != nil && m.value == o.usual && m.value != "" || m.name == "-C"
 }
 
 // mentions are those since the last table, with the program that stands there, too.
@@ -124,7 +126,7 @@ func (ms *mentions) command(at int, line string) {
 		}
 		ms.of = slices.DeleteFunc(ms.of, func(m mention) bool { return m.name != "" && m.name[0] == '-' })
 		for name, value := range settingsOf(line[m[3]:], onCommand) {
-			ms.add(mention{name, strconv.Itoa(value), at, false})
+			ms.add(mention{name, value, at, false})
 		}
 	}
 }

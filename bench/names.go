@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -120,6 +121,8 @@ func bandwidth(t string) float64 {
 	return v
 }
 
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
 // kept returns the one copy of a word that many rows have.
 func kept(word string) string { return unique.Make(word).Value() }
 
@@ -158,26 +161,6 @@ func alone(c nccl.Cell) nccl.Cell {
 		return has[0]
 	}
 	return c
-}
-
-// onlyChoice returns the single name that a value of NCCL_ALGO or NCCL_PROTO
-// leaves for a collective, or nothing: "Ring", or since NCCL 2.24
-// "allreduce:tree;broadcast:ring". A list or "^Tree" leaves a choice.
-func onlyChoice(value, coll string) string {
-	chosen := ""
-	for part := range strings.SplitSeq(value, ";") {
-		name, list, perColl := strings.Cut(part, ":")
-		if !perColl {
-			chosen = part
-		} else if fold(strings.TrimSpace(name)) == coll {
-			chosen = list
-			break
-		}
-	}
-	if strings.ContainsAny(chosen, ",^") {
-		return ""
-	}
-	return strings.TrimSpace(chosen)
 }
 
 // atoi returns a number, 0 or more. It is 0 where the text is no number.

@@ -11,63 +11,68 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// columns is what a header line says of the rows below it.
-type columns struct {
+// layout is what a header line of nccl-tests says of the rows below it.
+type layout struct {
 	known  bool
 	names  []string // before the first time
-	half   []string // of one half, out-of-place or in-place, from its time on
+	half   []int    // columns of one half, out-of-place or in-place, from its time on; -1: not used
 	halves int
-	algo   bool // RCCL's algorithm, protocol and channels follow
+	labels bool // RCCL's algorithm, protocol and channels follow
 	// inPlaceOnly: the only half is the in-place one (rccl-tests -O 0).
 	inPlaceOnly bool
 }
 
-// headerColumns reads the line that names the columns, with or without its #.
-func headerColumns(tokens [][]byte) (c columns, ok bool) {
-	c.known = true
-	same := true
-	var half []string
-	end := func() {
-		same = same && (c.half == nil || slices.Equal(c.half, half))
-		c.half = half
-	}
+// layoutOf reads the line that names the columns, with or without its #.
+func layoutOf(tokens [][]byte) (l layout, ok bool) {
+	l.known = true
+	var halves [][]string
 	for _, t := range tokens {
 		switch name := string(t); {
-		case name == "#" || c.algo:
+		case name == "#" || l.labels:
 		case name == "time" || name == "cputime":
-			if c.halves++; c.halves > 1 {
-				end()
-			}
-			half = []string{name}
+			halves = append(halves, []string{name})
 		case name == "algo":
-			c.algo = true
-		case c.halves > 0:
-			half = append(half, name)
+			l.labels = true
+		case len(halves) > 0:
+			halves[len(halves)-1] = append(halves[len(halves)-1], name)
 		default:
-			c.names = append(c.names, name)
+			l.names = append(l.names, name)
 		}
 	}
-	end()
-	has := func(in []string, names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(in, name) })
+	l.halves = len(halves)
+	if l.halves == 0 || l.halves > 2 || !slices.Equal(halves[0], halves[l.halves-1]) {
+		return l, false
 	}
-	return c, same && c.halves < 3 && has(half, "algbw") && has(half, "busbw") && has(half, "error", "res", "#wrong") &&
-		has(c.names, "size", "bytes")
+	told := map[string]bool{}
+	for _, name := range halves[0] {
+		if name == "error" || name == "res" {
+			name = "." + name
+		}
+		c, isColumn := columnByName[name]
+		if !isColumn {
+			c = -1
+		} else if told[columns[c].name] = true; columns[c].name[0] == '.' {
+			told["wrong"] = true
+		}
+		l.half = append(l.half, c)
+	}
+	hasSize := slices.ContainsFunc(l.names, func(name string) bool { return name == "size" || name == "bytes" })
+	return l, hasSize && told["algbw_gbps"] && told["busbw_gbps"] && told["wrong"]
 }
 
-// plainColumns is the layout without a header. RCCL's labels may follow.
-var plainColumns = columns{half: []string{"time", "algbw", "busbw", "error or #wrong"}, halves: 2, algo: true}
+// plainLayout is the layout without a header. RCCL's labels may follow.
+var plainLayout = layout{half: []int{columnByName["time"], columnByName["algbw"], columnByName["busbw"],
+	columnByName[".either"]}, halves: 2, labels: true}
 
 // row is one time of a run, half a line of nccl-tests. It is a sample that the end of the run completes.
 type row struct {
-	Sample               // what the row says itself, its configuration as in RCCL's columns or a CSV file's fields
-	count         uint64 // elements as nccl-tests counts them; 0: not known
-	root          int    // -1: none
-	checked       bool   // the result was compared
-	noRedOpColumn bool
-	blankRedOp    bool   // the row leaves out columns of its header
-	reason        string // why it cannot be used; empty: it can
-	line          int
+	Sample            // what the row says itself, its configuration as in RCCL's columns or a CSV file's fields
+	count      uint64 // elements as nccl-tests counts them; 0: not known
+	root       int    // -1: none
+	checked    bool   // the result was compared
+	blankRedOp bool   // the row leaves out columns of its header
+	reason     string // why it cannot be used; empty: it can
+	line       int
 	// Of a CSV file: op is what the row says that it is of, failed that it ran in vain.
 	op     operation
 	failed bool
@@ -112,7 +117,7 @@ func beginsRow(tokens [][]byte) bool {
 
 // readRow reads the times of one line. whole: it has all; nil: it is no row. A line may leave out columns that its
 // collective does not have, so halves are counted from the right. Of a row that was cut, whole halves are kept.
-func (c columns) readRow(tokens [][]byte, into *[2]row) (rows []row, whole bool) {
+func (l *layout) readRow(tokens [][]byte, into *[2]row) (rows []row, whole bool) {
 	if !beginsRow(tokens) {
 		return nil, false
 	}
@@ -128,11 +133,11 @@ func (c columns) readRow(tokens [][]byte, into *[2]row) (rows []row, whole bool)
 			rest = rest[:k-1]
 		}
 	}
-	rest = c.takeLabels(rest, &base)
-	halves, one := c.halves, len(rest)-len(c.half)
+	rest = l.takeLabels(rest, &base)
+	halves, one := l.halves, len(rest)-len(l.half)
 	// What is left of the halves: redop and root, where the row has them.
-	names := len(rest) - halves*len(c.half)
-	if !c.known && names < 0 && one >= 0 && one <= 2 {
+	names := len(rest) - halves*len(l.half)
+	if !l.known && names < 0 && one >= 0 && one <= 2 {
 		halves, names = 1, one
 	}
 	if names < 0 || names > 2 { // it was cut, or has more behind it
@@ -149,14 +154,17 @@ func (c columns) readRow(tokens [][]byte, into *[2]row) (rows []row, whole bool)
 	if cmp.Or(errs[:]...) != nil {
 		return nil, false
 	}
-	base.noRedOpColumn = c.known && !slices.Contains(c.names, "redop") && !slices.Contains(c.names, "op")
-	base.blankRedOp = 3+names < len(c.names)
+	base.blankRedOp = 3+names < len(l.names)
 	rows = into[:0]
-	for rest = rest[names:]; len(rows) < halves && len(rest) >= len(c.half); rest = rest[len(c.half):] {
-		r := base
-		r.InPlace = len(rows) == 1 || c.known && c.inPlaceOnly
-		c.readHalf(&r, rest)
-		rows = append(rows, r)
+	for rest = rest[names:]; len(rows) < halves && len(rest) >= len(l.half); rest = rest[len(l.half):] {
+		rows = append(rows, base)
+		r := &rows[len(rows)-1]
+		r.InPlace = len(rows) == 2 || l.known && l.inPlaceOnly
+		for i, c := range l.half {
+			if c >= 0 {
+				columns[c].read(r, string(rest[i])) // what is no time is none
+			}
+		}
 	}
 	return rows, len(rows) == halves
 }
@@ -167,9 +175,9 @@ func isInteger(t []byte) bool {
 }
 
 // takeLabels cuts RCCL's algorithm, protocol and channels off a row.
-func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
+func (l *layout) takeLabels(rest [][]byte, r *row) [][]byte {
 	k := len(rest)
-	if k < 3 || !c.algo || !isWord(rest[k-3]) || !isWord(rest[k-2]) {
+	if k < 3 || !l.labels || !isWord(rest[k-3]) || !isWord(rest[k-2]) {
 		return rest
 	}
 	if n, err := strconv.Atoi(string(rest[k-1])); err == nil || string(rest[k-1]) == "N/A" {
@@ -179,38 +187,4 @@ func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 		return rest[:k-3]
 	}
 	return rest
-}
-
-func (c columns) readHalf(r *row, tokens [][]byte) {
-	for i, name := range c.half {
-		text := string(tokens[i])
-		value, err := strconv.ParseFloat(text, 64)
-		switch name {
-		case "time", "cputime":
-			if r.Micros = value; err != nil {
-				r.Micros = math.NaN()
-			}
-			if name == "cputime" {
-				r.reason = rejectCPUTime
-			}
-		case "algbw":
-			r.AlgBW = bandwidth(text)
-		case "busbw":
-			r.BusBW = bandwidth(text)
-		case "error", "res", "#wrong", "error or #wrong":
-			if name == "res" { // nccl-tests of 2017: times are milliseconds
-				r.Micros *= 1000
-			}
-			if text == "N/A" {
-				continue
-			}
-			// A count is wrong above 0; error and res are deviations that rounding allows. rccl-tests marks those
-			// beyond its threshold with *.
-			r.checked = true
-			if err != nil || math.IsNaN(value) || math.IsInf(value, 0) || name == "#wrong" && value != 0 ||
-				!c.known && value >= 1 {
-				r.reason = cmp.Or(r.reason, rejectFailed)
-			}
-		}
-	}
 }

@@ -13,8 +13,8 @@ type testRun struct {
 	opts Options // what the caller tells
 	heading
 	rows     []row
-	footer   bool // it came to its end
-	footers  int
+	ended    bool // it came to its end
+	ends     int
 	failed   bool // its last lines say that values were wrong
 	isCSV    bool
 	tells    bool // its columns tell who chose
@@ -28,24 +28,23 @@ type testRun struct {
 
 // heading is what a run's header tells, and NCCL's log by then. It may be that of several runs.
 type heading struct {
-	line    int
-	mark    *sweepMark // of tunefit sweep; nil: there is none
-	program string     // all_reduce_perf; empty: not said
-	header  bool       // "# nThread" was seen
-	headers int        // without a row between them
-	settings
-	devices   devices
-	comm      nccl.Comm // as NCCL's log says
-	columns   columns
-	sizes     []uint64 // what it was to measure
-	known     Setup
-	variables        // that are known
-	joined    string // the process whose log of its own was read last
+	line     int
+	mark     *sweepMark // of tunefit sweep; nil: there is none
+	program  string     // all_reduce_perf; empty: not said
+	header   bool       // "# nThread" was seen
+	headers  int        // without a row between them
+	settings settings
+	devices  devices
+	comm     nccl.Comm // as NCCL's log says
+	layout   layout
+	sizes    []uint64 // what it was to measure
+	known    Setup
+	joined   string // the process whose log of its own was read last
 }
 
 // newRun is a run of a log that begins at a line.
 func newRun(file string, line int, m *sweepMark) *testRun {
-	return &testRun{file: file, heading: heading{line: line, mark: m, columns: plainColumns, settings: settings{}},
+	return &testRun{file: file, heading: heading{line: line, mark: m, layout: plainLayout, settings: settings{}},
 		log: newTuningLog()}
 }
 
@@ -59,23 +58,13 @@ func (u *testRun) goOn(line int) *testRun {
 
 // close ends a run. It changes no more from here on.
 func (u *testRun) close(opts Options) {
-	u.opts, u.variables, u.settings = opts, with(u.variables, nil), with(u.settings, nil)
+	u.opts = opts
 	if u.mark != nil { // NCCL's log has the last word on it
-		u.variables = with(u.mark.setting, u.variables)
+		u.settings = u.mark.setting.with(u.settings)
 	}
-	for name, value := range opts.With {
-		usual, isOption := usualOf(name)
-		switch {
-		case !isOption:
-			u.variables[name] = value
-		case value == "":
-			u.settings[name] = usual
-		default:
-			u.settings[name] = atoi(value)
-		}
-	}
+	u.settings = u.settings.with(opts.With)
 	if !u.inherited {
-		u.devices.close(u.perProcess())
+		u.devices.close(u.settings.perProcess())
 	}
 	if !u.isCSV {
 		u.countPasses()

@@ -13,22 +13,20 @@ import (
 	"strings"
 )
 
-// textReader reads the printed output of nccl-tests: one or many runs, between lines
-// of launchers, of NCCL's log and of anything else.
+// textReader reads the printed output of nccl-tests: one or many runs, between lines of launchers, of NCCL's log and of
+// anything else.
 type textReader struct {
 	r      *Result
 	logOf  func(process string) []byte
 	closed func(*testRun) // takes each run that has ended
+	scanner
 	*stream
+	streams map[string]*stream // by their tags, where several processes print headers
 
 	line    int
-	hosts   hosts
-	prefix  linePrefix
-	streams map[string]*stream // by what a launcher puts before their lines; one, unless several print headers
-	same    []byte             // how all lines so far begin; nil: there was none
 	sawRow  bool
 	process string     // the first in NCCL's log, as host:pid
-	tokens  [64][]byte // of the last line
+	tokens  [64][]byte // of the last row
 	rows    [2]row     // of the last row
 }
 
@@ -43,32 +41,29 @@ type stream struct {
 }
 
 func readText(in *bufio.Reader, r *Result, logOf func(process string) []byte, closed func(*testRun)) error {
-	t := &textReader{r: r, logOf: logOf, closed: closed, hosts: hosts{}, stream: &stream{run: newRun(r.File, 1, nil)}}
-	t.streams = map[string]*stream{"": t.stream}
+	t := &textReader{r: r, logOf: logOf, closed: closed, stream: &stream{run: newRun(r.File, 1, nil)}}
 	start, _ := in.Peek(64 << 10)
+	start = bytes.Clone(start)
 	t.streamsOf(start)
-	for {
-		line, err := readLine(in)
-		if err != nil && err != io.EOF {
+	for err := error(nil); err == nil; {
+		var line []byte
+		if line, err = readLine(in); err != nil && err != io.EOF {
 			return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
 		}
 		if len(line) > 0 {
 			t.line++
-			t.whole(line)
+			t.take(plain(line), !bytes.HasSuffix(line, []byte("\n")))
 			if err := r.tooMany(len(t.run.rows)); err != nil {
 				return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
 			}
 		}
-		if err == io.EOF {
-			break
-		}
 	}
-	for _, label := range slices.Sorted(maps.Keys(t.streams)) {
-		t.stream = t.streams[label]
+	for _, tag := range slices.Sorted(maps.Keys(t.streams)) {
+		t.stream = t.streams[tag]
 		t.flush()
 		t.closed(t.run)
 	}
-	switch same := bytes.TrimSpace(t.same); {
+	switch same := beginning(start); {
 	case t.sawRow || len(r.Notes) > 0:
 		return nil
 	case t.process != "":
@@ -83,109 +78,104 @@ func readText(in *bufio.Reader, r *Result, logOf func(process string) []byte, cl
 // streamsOf learns from the start of a text what stands before each line, also above the first header. Where several
 // processes print headers, as one test a node does under srun -l, what stands there tells their lines apart.
 func (t *textReader) streamsOf(start []byte) {
+	first, lines, heads := "", map[string]int{}, map[string]bool{}
 	for line := range bytes.Lines(start) {
-		if begins.Match(line) {
-			t.prefix.strip(line)
-			break
+		tag, text := t.part(plain(line))
+		if first == "" {
+			first = t.tag
 		}
-	}
-	p, lines, heads := t.prefix, map[string]int{}, map[string]bool{}
-	for line := range bytes.Lines(start) {
-		rest := p.strip(line)
-		lines[p.label]++
-		heads[p.label] = heads[p.label] || bytes.HasPrefix(bytes.TrimLeft(rest, "# "), []byte("nThread "))
+		lines[string(tag)]++
+		heads[string(tag)] = heads[string(tag)] || bytes.HasPrefix(bytes.TrimLeft(text, "# "), []byte("nThread "))
 	}
 	const few = 3 // a time, a number of a line and the like do not repeat
-	maps.DeleteFunc(heads, func(label string, has bool) bool {
-		return !has || lines[label] < few || clockTime.MatchString(label)
+	maps.DeleteFunc(heads, func(tag string, has bool) bool {
+		return !has || lines[tag] < few || clockTime.MatchString(tag)
 	})
+	t.tag, t.streams = first, map[string]*stream{"": t.stream}
 	if len(heads) > 1 {
-		for label := range heads {
-			t.streams[label] = &stream{run: newRun(t.r.File, 1, nil)}
+		for tag := range heads {
+			t.streams[tag] = &stream{run: newRun(t.r.File, 1, nil)}
 		}
 	}
 }
 
-// whole takes a line as it stands in the file.
-func (t *textReader) whole(line []byte) {
-	switch {
-	case t.sawRow || len(bytes.TrimSpace(line)) == 0:
-	case t.same == nil:
-		t.same = bytes.Clone(line[:min(len(line), longestQuote)])
-	default:
+var clockTime = regexp.MustCompile(`[0-9]{2}:[0-9]{2}`)
+
+// beginning is what all lines of a text begin with.
+func beginning(text []byte) (same []byte) {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 {
+			continue
+		}
+		if same == nil {
+			same = line[:min(len(line), longestQuote)]
+		}
 		n := 0
-		for n < min(len(t.same), len(line)) && t.same[n] == line[n] {
+		for n < min(len(same), len(line)) && same[n] == line[n] {
 			n++
 		}
-		t.same = t.same[:n]
+		same = same[:n]
 	}
-	parts, cut := linesOf(line), !bytes.HasSuffix(line, []byte("\n"))
-	for _, part := range parts {
-		t.read(part, false)
-	}
-	line = t.prefix.strip(line)
-	if s := t.streams[t.prefix.label]; s != nil {
-		t.stream = s
-	}
-	switch {
-	case parts != nil:
-	case t.prefix.missing && holdsRow(line):
-		t.r.reject(t.line, 1, rejectPrefix)
-	default:
-		t.read(bytes.TrimRight(line, "\r\n"), cut)
-	}
+	return bytes.TrimSpace(same)
 }
 
-// read takes a line without what is before it. cut: the file ends in it.
-func (t *textReader) read(line []byte, cut bool) {
-	if l, ok := t.hosts.split(line); ok {
-		t.log(l)
+// take takes a line, or several that stand in one. cut: the file ends in it.
+func (t *textReader) take(line []byte, cut bool) {
+	if one, rest, several := bytes.Cut(line, []byte("\n")); several {
+		t.take(one, false)
+		t.take(rest, cut)
 		return
 	}
-	line = bytes.TrimLeft(line, " \t")
-	if len(line) == 0 {
+	tag, text := t.part(line)
+	if s := t.streams[string(tag)]; s != nil {
+		t.stream = s
+	}
+	if l, ok := t.log(text); ok {
+		t.logged(l)
 		return
 	}
-	isNumber := line[0] >= '0' && line[0] <= '9' && !bytes.Contains(line, []byte("CCL_")) &&
-		!bytes.Contains(line, []byte("_perf"))
-	if isNumber || len(t.pending) > 0 && (line[0] == '-' || line[0] == 'N') {
-		t.number(line, cut)
+	if text = bytes.TrimLeft(text, " \t"); len(text) == 0 {
 		return
 	}
-	if line[0] == '#' {
+	switch first := text[0]; {
+	case '0' <= first && first <= '9' && t.row(text, cut):
+		return
+	case len(t.pending) > 0 && isTime(tokensOf(text, t.tokens[:1])[0]): // the rest of one
+		t.piece(text, cut)
+		return
+	case first == '#':
 		t.flush()
 	}
 	switch {
-	case t.run.failure.scan(t.line, line, false), t.header(line), t.variable(line):
-	case t.said.scan(t.line, line) && len(t.run.rows) > 0:
-		if t.flush(); !t.run.footer { // rows under a heading of their own
+	case t.run.failure.scan(t.line, text, false), t.header(text), t.variable(text):
+	case t.said.scan(t.line, text) && len(t.run.rows) > 0:
+		if t.flush(); !t.run.ended { // rows under a heading of their own
 			t.goOn()
 			t.run.mentions.of = nil
 		}
 	}
-	t.run.tell("", line) // NCCL's log may have lost its head
+	t.run.tell(nil, text) // NCCL's log may have lost its head
 }
 
-// log takes a line of NCCL's log, and the piece of a row before it.
-func (t *textReader) log(l logLine) {
+// logged takes a line of NCCL's log, and the piece of a row before it.
+func (t *textReader) logged(l logLine) {
 	if t.process == "" {
-		t.process = l.hostPID()
+		t.process = string(l.host)
 	}
 	if piece := bytes.TrimLeft(l.row, " \t"); len(piece) > 0 {
-		var few [4][]byte
-		if len(t.pending) > 0 || beginsRow(tokensOf(piece, few[:])) {
-			t.hold(l.row)
+		if !t.row(piece, false) && len(t.pending) > 0 {
+			t.piece(l.row, false)
 		}
 	}
-	isEnv := bytes.Contains(l.said, setByEnvironment)
-	if t.run.footer && (isEnv || bytes.Contains(l.said, []byte(" nRanks "))) {
-		t.fresh(true) // of the next run, whose header is still to come
+	isVariable := bytes.Contains(l.said, setByEnvironment)
+	if t.run.ended && (isVariable || bytes.Contains(l.said, []byte(" nRanks "))) {
+		t.begin(true) // the header of the next run is still to come
 	}
-	if isEnv {
+	if isVariable {
 		t.variable(l.said)
 	}
 	t.run.failure.scan(t.line, l.said, true)
-	t.run.tell(l.process, l.said)
+	t.run.tell(l.host, l.said)
 }
 
 var setByEnvironment = []byte(" set by environment to ")
@@ -201,11 +191,11 @@ func (t *textReader) variable(line []byte) bool {
 		return true
 	}
 	name, value := string(m[1]), strings.Trim(string(m[2][:min(len(m[2]), longestValue)]), `"'`)
-	if t.run.variables[name] != value {
+	if t.run.settings[name] != value {
 		if t.flush(); len(t.run.rows) > 0 {
 			t.goOn()
 		}
-		t.run.variables = with(t.run.variables, variables{name: value})
+		t.run.settings = t.run.settings.with(settings{name: value})
 	}
 	return true
 }
@@ -216,8 +206,8 @@ func (t *textReader) goOn() {
 	t.run = t.run.goOn(t.line)
 }
 
-// fresh ends a run whose header or rows were seen and begins another one.
-func (t *textReader) fresh(seen bool) {
+// begin ends a run of which something was seen and begins another one.
+func (t *textReader) begin(seen bool) {
 	t.flush()
 	if before := t.run; seen || len(before.rows) > 0 || before.inherited {
 		t.closed(t.run)
@@ -228,116 +218,107 @@ func (t *textReader) fresh(seen bool) {
 	}
 }
 
-// number takes a line that begins with a number: a row, the rest of one, or noise. If nccl-tests fails in the middle
-// of a row, it says so on the same line.
-func (t *textReader) number(line []byte, cut bool) {
+// row takes a line that begins with a row. If nccl-tests fails in the middle of one, it says so on the same line.
+func (t *textReader) row(line []byte, cut bool) bool {
+	if _, isRow := rowAt(line); !isRow && !(t.run.layout.known && beginsRow(tokensOf(line, t.tokens[:]))) {
+		return false
+	}
+	t.flush()
 	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.failure.scan(t.line, line[i+2:], false) {
-		t.number(line[:bytes.LastIndexByte(line[:i], ' ')+1], false)
-		t.flush()
-		return
+		line = line[:bytes.LastIndexByte(line[:i], ' ')+1]
+		defer t.flush()
 	}
-	switch tokens := tokensOf(line, t.tokens[:]); {
-	case beginsRow(tokens):
-		t.flush()
-		t.run.tellTime(line) // of nccl-tests' -S
-		t.row(line, t.line, false, cut)
-	case len(t.pending) > 0 && len(tokens) > 0 && isTime(tokens[0]):
-		t.pending = append(append(t.pending, ' '), line...)
-		t.row(t.pending, t.pendingLine, len(t.pending) > longestRow, false)
-	}
+	t.run.tellTime(line) // of nccl-tests' -S
+	t.piece(line, cut)
+	return true
 }
 
-// hold keeps a piece of a row until the rest comes.
-func (t *textReader) hold(piece []byte) {
+// piece takes a row, or a piece of one. cut: the file ends in it, so its last number may lack digits.
+func (t *textReader) piece(text []byte, cut bool) {
 	if len(t.pending) == 0 {
 		t.pendingLine = t.line
 	}
-	if len(t.pending) < longestRow {
-		t.pending = append(t.pending, piece...)
+	t.pending = append(append(t.pending, text...), ' ')
+	rows, whole := t.run.layout.readRow(tokensOf(t.pending, t.tokens[:]), &t.rows)
+	switch cut = cut && len(text) < t.length; {
+	case whole && !cut:
+		t.length, t.pending = len(text), t.pending[:0]
+		t.add(rows)
+	case cut || len(t.pending) > longestRow:
+		t.flush()
 	}
 }
 
-// flush gives up waiting for the rest of a row.
+// flush gives up waiting for the rest of a row, and keeps those of its times that are whole.
 func (t *textReader) flush() {
-	if len(t.pending) > 0 {
-		t.row(t.pending, t.pendingLine, true, false)
-	}
-}
-
-// row takes the text of a row that begins at a line. It holds what is not whole, unless no more of it can come: it is
-// the last, or the file is cut in it, whose last number may lack digits.
-func (t *textReader) row(text []byte, at int, last, cut bool) {
-	isPending := len(t.pending) > 0
-	rows, whole := t.run.columns.readRow(tokensOf(text, t.tokens[:]), &t.rows)
-	if whole && cut && len(text) < t.length {
-		rows, whole = rows[:len(rows)-1], false
-		if len(rows) > 0 {
-			rows[0].Config = noLabel // it may be that of the channels
-		}
-	}
-	switch {
-	case whole && !isPending:
-		t.length = len(text)
-	case whole:
-	case rows == nil && !isPending:
+	if len(t.pending) == 0 {
 		return
-	case !last && !cut:
-		if !isPending {
-			t.hold(text)
-		}
-		return
-	case rows == nil:
-		t.r.reject(at, 1, rejectMalformed)
-	default:
-		t.sawRow = true
-		t.r.reject(at, t.run.columns.halves-len(rows), rejectTruncated)
 	}
-	if t.pending = t.pending[:0]; len(rows) == 0 {
+	rows, whole := t.run.layout.readRow(tokensOf(t.pending, t.tokens[:]), &t.rows)
+	t.pending = t.pending[:0]
+	if whole { // the file ends in it
+		rows = rows[:len(rows)-1]
+	}
+	if rows == nil {
+		t.r.reject(t.pendingLine, 1, rejectMalformed)
 		return
 	}
 	t.sawRow = true
-	if t.run.footer { // rows after the last lines: those of a run without a header
+	t.r.reject(t.pendingLine, t.run.layout.halves-len(rows), rejectTruncated)
+	for i := range rows {
+		rows[i].Config = noLabel // it stands at the end of a row
+	}
+	t.add(rows)
+}
+
+// add adds the times of a row to the run.
+func (t *textReader) add(rows []row) {
+	if len(rows) == 0 {
+		return
+	}
+	t.sawRow = true
+	if t.run.ended { // those of a run without a header
 		t.goOn()
 		t.run.mentions.of = nil
 	}
 	if len(t.run.rows) == 0 {
 		t.said.take(&t.run.mentions)
 	}
-	source := t.r.File + ":" + strconv.Itoa(at)
+	source := t.r.File + ":" + strconv.Itoa(t.pendingLine)
 	for i := range rows {
-		rows[i].line, rows[i].Source = at, source
+		rows[i].line, rows[i].Source = t.pendingLine, source
 	}
 	t.run.rows = append(t.run.rows, rows...)
 }
 
-// header takes a line of a run's header or last lines. It reports whether it was
-// one.
+// header takes a line of a run's header or last lines. It reports whether it was one. What stands above what the run
+// has begins another one.
 func (t *textReader) header(line []byte) bool {
 	body := bytes.TrimLeft(line, "# \t")
 	begins := func(with string) bool { return bytes.HasPrefix(body, []byte(with)) }
 	switch run := t.run; {
 	case begins("nccl-tests version"), begins("NCCL Tests compiled"):
-		t.fresh(run.header || run.footer || run.columns.known)
+		t.begin(run.header || run.ended || run.layout.known)
 	case begins("tunefit sweep "):
 		m := markOf(body)
 		if m == nil {
 			return false
 		}
-		t.fresh(run.header)
+		t.begin(run.header)
 		t.run.mark = m
 	case begins("Collective test starting:"):
-		t.fresh(run.program != "" || run.header)
+		t.begin(run.program != "" || run.header)
 		_, program, _ := bytes.Cut(body, []byte(":"))
 		t.run.program = string(bytes.TrimSpace(program))
 	case begins("nThread "):
-		t.fresh(run.header || run.columns.known)
+		t.begin(run.header || run.layout.known)
 		t.run.header = true
 		t.run.headers++
 		t.said.take(&t.run.mentions)
 		t.run.line = t.line
 		t.settings(string(body))
 	case begins("Using devices"):
-		t.fresh(run.devices.ranks != nil || run.columns.known)
+		t.begin(run.devices.ranks != nil || run.layout.known)
 	case begins("Rank "):
 		return t.device(body)
 	case begins("Reducing maxBytes"):
@@ -345,13 +326,13 @@ func (t *textReader) header(line []byte) bool {
 	case begins("Out of bounds values"):
 		t.flush()
 		run.failed = bytes.HasSuffix(bytes.TrimSpace(body), []byte("FAILED"))
-		run.footer = len(run.rows) > 0
-		run.footers++
+		run.ended = len(run.rows) > 0
+		run.ends++
 	case begins("Avg bus bandwidth"), begins("Collective test concluded"):
 		t.flush()
-		run.footer = len(run.rows) > 0
+		run.ended = len(run.rows) > 0
 	case begins("Blocking Enabled"):
-		run.settings = with(run.settings, settings{"-z": 1})
+		run.settings = run.settings.with(settings{"-z": "1"})
 		t.r.note(t.line, noteBlocking)
 	default:
 		return t.names(line)
@@ -363,7 +344,7 @@ var steps = regexp.MustCompile(`minBytes ([0-9]+) maxBytes ([0-9]+) step: ([0-9]
 
 // settings reads "nThread 1 nGpus 8 minBytes 8 ... graph: 0".
 func (t *textReader) settings(body string) {
-	t.run.settings = settingsOf(body, inHeader)
+	t.run.settings = t.run.settings.with(settingsOf(body, inHeader))
 	if m := steps.FindStringSubmatch(body); m != nil {
 		var n [3]uint64
 		for i := range n {
@@ -371,7 +352,7 @@ func (t *textReader) settings(body string) {
 		}
 		t.run.sizes = stepsOf(n[0], n[1], n[2], m[4] == "factor")
 	}
-	if t.run.settings["-G"] > 0 {
+	if atoi(t.run.settings["-G"]) > 0 {
 		t.r.note(t.line, noteGraphs)
 	}
 	if strings.Contains(body, "side_work: 1") {
@@ -407,11 +388,14 @@ func (t *textReader) device(body []byte) bool {
 		return false
 	}
 	if t.run.inherited || len(t.run.rows) > 0 {
-		t.fresh(true)
+		t.begin(true)
 	}
 	host, process := m[4], ""
 	if m[3] != "" {
 		process = host + ":" + m[3]
+	}
+	if t.hosts == nil {
+		t.hosts = map[string]bool{}
 	}
 	t.hosts[host] = true
 	group := m[2]
@@ -428,16 +412,16 @@ func (t *textReader) device(body []byte) bool {
 func (t *textReader) names(line []byte) bool {
 	if !bytes.Contains(line, []byte("time")) {
 		if bytes.Contains(line, []byte("in-place")) && line[0] == '#' {
-			t.fresh(t.run.columns.known)
-			t.run.columns.inPlaceOnly = !bytes.Contains(line, []byte("out-of-place"))
+			t.begin(t.run.layout.known)
+			t.run.layout.inPlaceOnly = !bytes.Contains(line, []byte("out-of-place"))
 		}
 		return false
 	}
-	c, ok := headerColumns(tokensOf(line, t.tokens[:]))
+	c, ok := layoutOf(tokensOf(line, t.tokens[:]))
 	if ok {
-		t.fresh(t.run.columns.known)
-		c.inPlaceOnly = t.run.columns.inPlaceOnly && c.halves == 1
-		t.run.columns = c
+		t.begin(t.run.layout.known)
+		c.inPlaceOnly = t.run.layout.inPlaceOnly && c.halves == 1
+		t.run.layout = c
 	}
 	return ok
 }
@@ -453,8 +437,8 @@ func (t *textReader) join(process string) {
 	}
 	t.run.joined = process
 	for line := range bytes.Lines(log) {
-		if l, ok := t.hosts.split(bytes.TrimRight(line, "\r\n")); ok && l.hostPID() == process {
-			t.log(l)
+		if l, ok := t.log(bytes.TrimRight(line, "\r\n")); ok && string(l.host) == process {
+			t.logged(l)
 		}
 	}
 }
