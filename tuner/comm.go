@@ -214,7 +214,7 @@ func (c *Communicator) EndWait() {
 	}
 }
 
-// Close sums up the decision log, if there is one, and returns when nothing runs any more for the
+// Close returns when nothing runs any more for the
 // communicator. That takes a few milliseconds. It takes about a second if the ranks' store hangs, and another
 // second if the directory of metrics does.
 func (c *Communicator) Close() {

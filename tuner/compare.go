@@ -130,21 +130,6 @@ func (c *Communicator) keeper(log telemetry.Log, publish func(context.Context, [
 	}
 }
 
-// comparing are the variables by which this rank asks for a comparison. A rank's identity ends
-// with them, so that the others know.
-func (s settings) comparing() (variables []string) {
-	if s.compare != "" {
-		variables = append(variables, EnvCompare)
-	}
-	if s.canary {
-		variables = append(variables, EnvCanary)
-	}
-	if s.learn != "" {
-		variables = append(variables, EnvLearn)
-	}
-	return variables
-}
-
 // ownerPause is the time between two looks for the owner of the first slot.
 const ownerPause = time.Second
 
@@ -166,10 +151,10 @@ func (c *Communicator) warnOfMissed(ctx context.Context) {
 }
 
 func (c *Communicator) logMissed(first string) {
-	for _, variable := range c.settings.comparing() {
-		if !strings.Contains(first, " "+variable) {
+	for _, a := range c.settings.asked() {
+		if !strings.Contains(first, " "+a.variable) {
 			c.log.Warnf("%s: %s has no effect: it is set on this rank, and not on rank index 0, "+
-				"which compares and learns (needed: the same value on all ranks)", c.info, variable)
+				"which compares and learns (needed: the same value on all ranks)", c.info, a.variable)
 		}
 	}
 }

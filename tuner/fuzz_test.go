@@ -16,7 +16,6 @@ import (
 // learned.csv and evidence, as somebody may have changed them: a communicator starts on its own version or on one with
 // rows that compile, and says which line of the file is wrong.
 func FuzzLearnedFiles(f *testing.F) {
-	f.Add(oldLearnedHeader+"# x, machine 5d1f0c2a9be47360\nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n", "{}")
 	f.Add(learnedHeader+"allreduce,0,9,tree,ll,,2,16,,topo.fingerprint == '5d1f0c2a9be47360'\n", `{"format":"nccl-tuner-go learning","version":3,"nccl":"2.30.7",`+
 		`"nodes":2,"ranks":16,"state":"learned","factors":[{"collective":"allreduce","max_bytes":9,"arms":[{},{"proven":`+
 		`true,"algorithm":"x,\n#","protocol":"y"}]}]}`)
@@ -92,7 +91,6 @@ func BenchmarkWorstLearnedFiles(b *testing.B) {
 	},
 		hostile.Text{Head: learnedHeader, Unit: "allreduce,0,9,tree,ll,,2,16,,topo.fingerprint == '5d1f0c2a9be47360'\n"},
 		hostile.Text{Head: learnedHeader, Unit: "x,0,9,tree,ll,,2,16,,topo.fingerprint == '5d1f0c2a9be47360'\n"},
-		hostile.Text{Head: oldLearnedHeader + "# x, machine ", Unit: "x"}, hostile.Text{Head: oldLearnedHeader, Unit: "x,\n"},
 		hostile.Text{Head: head + `"factors":[`, Unit: `{"arms":[{},{"proven":true}]},`, Tail: `{"arms":[{}]}]}`},
 		hostile.Text{Head: head + `"blocks":`, Unit: "1", Tail: "}"},
 	)

@@ -245,17 +245,11 @@ func TestLearnedIsKept(t *testing.T) {
 	if string(b.Policy.Text) != "allreduce,0,1024,tree,ll,-1,-1,-1\n" || string(b.Added.Text) != used {
 		t.Errorf("%q, %q", b.Policy.Text, b.Added.Text)
 	}
-	// Beside the rows of this machine there may be others; releases up to 0.2.0 told the machine in a comment.
+	// Beside the rows of this machine there may be others.
 	const other = "0000000000000000"
-	for text, want := range map[string]string{
-		string(text) + "allreduce,0,1,ring,ll,-1,2,16,,topo.fingerprint == '" + other + "'\n": used,
-		oldLearnedHeader + comment + ", machine " + e.Machine + "\n" + row + "\n# x, machine " + other + "\n" + row + "\n" + row: learnedHeader +
-			comment + ", machine " + e.Machine + "\n" + row + ",\n# x, machine " + other + "\n",
-	} {
-		rows, err := c.learning.usable([]byte(text))
-		if got := learnedHeader + string(rows); got != want || err != nil {
-			t.Errorf("%q, %v, want %q", got, err, want)
-		}
+	rows, err := c.learning.usable([]byte(string(text) + "allreduce,0,1,ring,ll,-1,2,16,,topo.fingerprint == '" + other + "'\n"))
+	if got := learnedHeader + string(rows); got != used || err != nil {
+		t.Errorf("%q, %v, want %q", got, err, used)
 	}
 	path := filepath.Join(dir, LearnedFile)
 	write(t, path, strings.TrimSuffix(string(text), "\n")) // as an editor may leave it
@@ -266,7 +260,6 @@ func TestLearnedIsKept(t *testing.T) {
 	for text, says := range map[string]string{
 		strings.ReplaceAll(string(text), e.Machine, other): "WARN TUNER/Go: " + path + " is not used: it has 1 row, and none for this machine " +
 			"(needed: when is \"topo.fingerprint == '" + e.Machine,
-		oldLearnedHeader + row + "\n" + row:                                                        "WARN TUNER/Go: " + path + " is not used: it has 2 rows, and none for this machine",
 		"collective,algorithm\nallreduce,ring\n":                                                   "WARN TUNER/Go: " + path + " is not used: its first line is not \"collective,min",
 		learnedHeader + "allreduce,0,1,rign,ll,-1,2,16,,topo.fingerprint == '" + e.Machine + "'\n": "WARN TUNER/Go: " + path + " is not used: learned.csv:2:4: unknown algorithm",
 	} {

@@ -27,12 +27,8 @@ import (
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
-// learnedHeader is its first line. Releases up to 0.2.0 wrote the old one, with the machine of each row in the comment
-// above it; such a file is read for one release.
-const (
-	oldLearnedHeader = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl\n"
-	learnedHeader    = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl,when\n"
-)
+// learnedHeader is its first line.
+const learnedHeader = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl,when\n"
 
 // learnLimit bounds the wait for that directory, mostEvidence the size of a file in it.
 const (
@@ -292,18 +288,15 @@ func (l *learning) withLearned(v *policyfile.Version) *policyfile.Version {
 // fingerprint. The machine of the rank that offers the version decides.
 func (l *learning) usable(text []byte) (rows []byte, err error) {
 	all, ours := bytes.CutPrefix(text, []byte(learnedHeader))
-	if old, is := bytes.CutPrefix(text, []byte(oldLearnedHeader)); is {
-		all, ours = withConditions(old), true
-	}
 	if !ours {
-		return nil, fmt.Errorf("its first line is not %q, as the library writes it (a policy of your own belongs into "+
-			"%s)", strings.TrimSpace(learnedHeader), EnvConfigFile)
+		return nil, fmt.Errorf("its first line is not %q, as the library writes it since release 0.2.0 (a policy of "+
+			"your own belongs into %s)", strings.TrimSpace(learnedHeader), EnvConfigFile)
 	}
 	here := machineCondition(l.loader.Fingerprint())
 	used, others := 0, 0
 	for line := range bytes.Lines(all) {
 		line = bytes.TrimRight(line, "\r\n")
-		if isRow(line) {
+		if len(line) > 0 && line[0] != '#' {
 			row, isHere := bytes.CutSuffix(line, []byte(","+here))
 			if !isHere {
 				others++
@@ -320,22 +313,3 @@ func (l *learning) usable(text []byte) (rows []byte, err error) {
 	}
 	return rows, nil
 }
-
-// withConditions turns the rows of releases up to 0.2.0 into those of today.
-func withConditions(old []byte) (rows []byte) {
-	machine := ""
-	for line := range bytes.Lines(old) {
-		line = bytes.TrimRight(line, "\r\n")
-		if isRow(line) {
-			line = append(slices.Clip(line), ","+machineCondition(machine)...)
-			machine = ""
-		} else if _, of, named := bytes.Cut(line, []byte(", machine ")); named {
-			machine = string(bytes.TrimSpace(of))
-		}
-		rows = append(append(rows, line...), '\n')
-	}
-	return rows
-}
-
-// isRow reports that a line of learned.csv is no comment and not empty.
-func isRow(line []byte) bool { return len(line) > 0 && line[0] != '#' }

@@ -3,7 +3,6 @@ package tuner
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
@@ -27,15 +26,16 @@ const noRendezvous = "no_rendezvous"
 // that finds one may start on the files it has read: no other rank has met anybody.
 func (c *Communicator) notLive() notLiveReason {
 	s := c.settings
-	notCompared := func(format string, args ...any) string {
+	ifAsked := func(format string, args ...any) string {
 		switch {
 		case s.learn != "":
-			return fmt.Sprintf(format, args...) + fmt.Sprintf(", and so nothing is learned (%s)", EnvLearn)
+			format += ", and so nothing is learned (" + EnvLearn + ")"
 		case s.compares():
-			return fmt.Sprintf(format, args...) + fmt.Sprintf(", and so nothing is compared (%s, %s)",
-				EnvCompare, EnvCanary)
+			format += ", and so nothing is compared (" + EnvCompare + ", " + EnvCanary + ")"
+		default:
+			return ""
 		}
-		return ""
+		return fmt.Sprintf(format, args...)
 	}
 	switch {
 	case s.files.Deterministic:
@@ -43,10 +43,10 @@ func (c *Communicator) notLive() notLiveReason {
 			text: EnvDeterministic + "=1, a process stays with what it read first"}
 	case s.reload != reloadLive:
 		return notLiveReason{label: "reload_" + reloads[s.reload],
-			text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
+			text: ifAsked("%s=%s, not live", EnvReload, reloads[s.reload])}
 	case s.files.None() && s.learn == "":
 		return notLiveReason{label: "no_policy",
-			text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
+			text: ifAsked("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
 		return notLiveReason{label: "not_asked"}
 	case c.info.ID == 0 && c.info.ABI < nccl.ABIComms:
@@ -83,21 +83,24 @@ func (c *Communicator) join(own *policyfile.Version) error {
 		c.learning = newLearning(c.settings, c.plugin, c.key(), c.info, c.log)
 		start = c.learning.withLearned(start)
 	}
+	self := identity.New()
+	for _, a := range c.settings.asked() {
+		self += " " + a.variable
+	}
 	config := agree.Config{
-		Comm:  c.key(),
-		Ranks: c.info.Ranks,
-		Rank:  c.info.Rank,
-		Identity: identity.WithRank(strings.Join(append([]string{identity.New()}, c.settings.comparing()...), " "),
-			c.info.Rank),
-		Store:   r.store,
-		Poller:  r.poller,
-		Clock:   c.plugin.clock,
-		Timing:  timing,
-		Log:     c.log.About(about(c.info)),
-		Counter: c.info.Counter,
-		Uniform: c.settings.uniform,
-		Name:    c.info.Name,
-		Own:     start.ID(), OwnContent: start.Content(),
+		Comm:     c.key(),
+		Ranks:    c.info.Ranks,
+		Rank:     c.info.Rank,
+		Identity: identity.WithRank(self, c.info.Rank),
+		Store:    r.store,
+		Poller:   r.poller,
+		Clock:    c.plugin.clock,
+		Timing:   timing,
+		Log:      c.log.About(about(c.info)),
+		Counter:  c.info.Counter,
+		Uniform:  c.settings.uniform,
+		Name:     c.info.Name,
+		Own:      start.ID(), OwnContent: start.Content(),
 		Stage:    c.stage,
 		Observer: c.plugin.exporter,
 	}
@@ -123,7 +126,7 @@ func (c *Communicator) join(own *policyfile.Version) error {
 		}
 		c.cleanups = append(c.cleanups, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
 	}
-	if c.settings.changes() {
+	if len(c.settings.asked()) > 0 {
 		c.takeTurns(r.changeTime())
 	}
 	return nil
@@ -193,7 +196,7 @@ func (c *Communicator) silence(s *snapshot) string {
 	switch e := s.Engine(); {
 	case e == nil && c.settings.files.None() && c.settings.learn == "":
 		return "no_policy"
-	case e == nil && c.settings.changes(): // NCCL's choice has its turn
+	case e == nil && len(c.settings.asked()) > 0: // NCCL's choice has its turn
 		return ""
 	case e == nil:
 		return "policy_unusable"

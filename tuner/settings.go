@@ -161,7 +161,7 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 	if s.passes != "" {
 		s.onlyPasses(log)
 	}
-	s.mustReload = s.mustReload || s.changes()
+	s.mustReload = s.mustReload || len(s.asked()) > 0
 	s.stallLimit = agree.DefaultStallLimit
 	if v := getenv(EnvStallLimit); v != "" {
 		seconds, err := strconv.ParseUint(v, 10, 31)
@@ -187,19 +187,10 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 // the user has asked for; ok is false if there is any. reload is the value of EnvReload.
 func (s *settings) refuseChanges(reload string, log telemetry.Log) (ok bool) {
 	ok = true
-	refuse := func(variable, value string) {
+	for _, a := range s.asked() {
 		log.Warnf("%s=%s is refused under %s=1: versions that take turns change the last bits of sums (unset one of "+
-			"both)", variable, value, EnvDeterministic)
+			"both)", a.variable, a.value, EnvDeterministic)
 		ok = false
-	}
-	if s.compare != "" {
-		refuse(EnvCompare, s.compare)
-	}
-	if s.canary {
-		refuse(EnvCanary, "1")
-	}
-	if s.learn != "" {
-		refuse(EnvLearn, s.learn)
 	}
 	if s.mustReload || reload == reloads[reloadNew] {
 		log.Warnf("%s=%s is refused under %s=1: an edit changes the last bits of sums (allowed: %s; or unset one "+
@@ -207,30 +198,49 @@ func (s *settings) refuseChanges(reload string, log telemetry.Log) (ok bool) {
 			EnvReload, reload, EnvDeterministic, reloads[reloadOff])
 		ok = false
 	}
-	s.compare, s.canary, s.learn = "", false, ""
-	s.reload, s.mustReload, s.uniform = reloadOff, false, false
+	s.stay()
 	s.files.KeepFirst = true
 	return ok
 }
 
 // onlyPasses turns off what the versions of passes would disturb, and logs what the user has asked for of it.
 func (s *settings) onlyPasses(log telemetry.Log) {
-	for _, without := range []struct{ variable, value string }{{EnvConfigFile, s.files.Policy.Path},
-		{EnvCompare, s.compare}, {EnvCanary, map[bool]string{true: "1"}[s.canary]}, {EnvLearn, s.learn},
-		{EnvReload, map[bool]string{true: reloads[reloadLive]}[s.mustReload]}, {EnvMetrics, s.metrics}} {
+	for _, without := range append(s.asked(), setting{EnvConfigFile, s.files.Policy.Path},
+		setting{EnvReload, map[bool]string{true: reloads[reloadLive]}[s.mustReload]}, setting{EnvMetrics, s.metrics}) {
 		if without.value != "" {
 			log.Infof("%s=%s is without effect under %s", without.variable, without.value, EnvPasses)
 		}
 	}
-	s.files.Policy, s.compare, s.canary, s.learn, s.metrics = policyfile.Named{}, "", false, "", ""
+	s.files.Policy, s.metrics = policyfile.Named{}, ""
+	s.stay()
+}
+
+// stay turns off what changes versions during the run.
+func (s *settings) stay() {
+	s.compare, s.canary, s.learn = "", false, ""
 	s.reload, s.mustReload, s.uniform = reloadOff, false, false
 }
 
 // defaultBudget is the share of step time that trying may cost.
 const defaultBudget = 0.01
 
-// changes reports whether the library itself is to change versions in the job.
-func (s settings) changes() bool { return s.compares() || s.learn != "" }
+// setting is a variable and its value.
+type setting struct{ variable, value string }
+
+// asked are the variables by which the library itself is to change versions in the job. A rank's identity ends with
+// them, so that the others know.
+func (s settings) asked() (all []setting) {
+	if s.compare != "" {
+		all = append(all, setting{EnvCompare, s.compare})
+	}
+	if s.canary {
+		all = append(all, setting{EnvCanary, "1"})
+	}
+	if s.learn != "" {
+		all = append(all, setting{EnvLearn, s.learn})
+	}
+	return all
+}
 
 // compares reports whether versions are to be compared in the job.
 func (s settings) compares() bool { return s.compare != "" || s.canary }

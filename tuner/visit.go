@@ -107,8 +107,7 @@ func MeantVariable(name string) string {
 	if !ours || slices.Contains(variables, name) {
 		return ""
 	}
-	word, _, _ := strings.Cut(rest, "_")
-	var begins, near, shares string // begins like it, sounds like it, has the first word of it
+	var begins string
 	var known []string
 	for _, v := range variables {
 		v = strings.TrimPrefix(v, prefix)
@@ -116,12 +115,8 @@ func MeantVariable(name string) string {
 		if begins == "" && strings.HasPrefix(v, rest) {
 			begins = v
 		}
-		if first, _, _ := strings.Cut(v, "_"); shares == "" && first == word {
-			shares = v
-		}
 	}
-	near = strings.ToUpper(wording.Nearest(rest, known))
-	if meant := cmp.Or(begins, near, shares); meant != "" && rest != "" {
+	if meant := cmp.Or(begins, strings.ToUpper(wording.Nearest(rest, known))); meant != "" && rest != "" {
 		return "did you mean " + prefix + meant + "?"
 	}
 	return "the tuner knows " + strings.Join(variables, ", ")

@@ -133,26 +133,6 @@ func (n *NoEffect) grammar() (string, []key) {
 	return "no_effect", []key{{"comm", &n.ID, false}, {"why", &n.Why, true}, {"is", &n.Is, true}}
 }
 
-// Sum is what a communicator has decided in all, logged with NCCL_TUNER_LOG=decisions. It counts call signatures, not
-// calls: how often one is used is not known.
-type Sum struct {
-	ID         string
-	Signatures int
-	Asked      int // more than Signatures where some were evicted in between
-	Rows       int // rows that decided
-	OfRows     int
-	ByModel    int
-	ByNCCL     int
-}
-
-func (s *Sum) grammar() (string, []key) {
-	return "sum", []key{
-		{"comm", &s.ID, false}, {"signatures", &s.Signatures, true}, {"asked", &s.Asked, true},
-		{"rows_used", &s.Rows, false}, {"rows", &s.OfRows, false}, {"by_model", &s.ByModel, false},
-		{"by_nccl", &s.ByNCCL, true},
-	}
-}
-
 // Line is an event as it is logged.
 func Line(e Event) string {
 	name, keys := e.grammar()
@@ -278,8 +258,6 @@ func newEvent(name string) Event {
 		return newDecision()
 	case "available":
 		return &Available{}
-	case "sum":
-		return &Sum{}
 	}
 	return nil
 }

@@ -48,8 +48,6 @@ var events = []struct {
 		&Available{ID: "0x1", Coll: nccl.CollAllReduce, Cells: []nccl.Cell{ring, tree}}},
 	{`no_effect comm=0x1 why=release is="1 row is for other releases"`,
 		&NoEffect{ID: "0x1", Why: NoEffectRelease, Is: "1 row is for other releases"}},
-	{`sum comm=0x1 signatures=4 asked=5 rows_used=2 rows=3 by_model=1 by_nccl=0`,
-		&Sum{ID: "0x1", Signatures: 4, Asked: 5, Rows: 2, OfRows: 3, ByModel: 1}},
 }
 
 // Each event is written as a line, and the line, whatever stands before it, is read as the event.

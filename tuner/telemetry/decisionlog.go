@@ -3,89 +3,71 @@ package telemetry
 import (
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // A DecisionLog writes one line per new decision of a communicator, for
-// NCCL_TUNER_LOG=decisions, and at the end how many there were by what decided them.
+// NCCL_TUNER_LOG=decisions.
 //
 // It sees the queries that the cache in C does not know. A shape that the cache has evicted is
 // asked again, and not written again. How often a shape is used is not counted, because a known
-// shape must cost nothing. NCCL's thread alone adds to it; SumUp comes when that has ended.
+// shape must cost nothing. NCCL's thread alone adds to it.
 type DecisionLog struct {
 	log    Log
 	comm   string // the communicator's identity; "": NCCL tells none
 	engine *policy.Engine
 	seed   maphash.Seed
 
-	seen    map[uint64]struct{} // hashes of lines written
-	offered map[string]bool     // lines written about what NCCL offers
-	full    bool
-	asked   int         // decisions, new or not
-	rows    map[int]int // new decisions by index of the rule
-	model   int
-	nccl    int
+	seen map[uint64]struct{} // hashes of lines written
+	full bool
 }
 
 // maxDecisions bounds the memory of a communicator that sees ever new shapes.
 const maxDecisions = 1 << 16
-
-// maxRowsSummed bounds what one communicator says at its end.
-const maxRowsSummed = 100
 
 // NewDecisionLog begins the log of an engine's decisions for one communicator, by its identity. e may be nil.
 func NewDecisionLog(log Log, comm string, e *policy.Engine) *DecisionLog {
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
-		offered: map[string]bool{}, rows: map[int]int{}}
+	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 }
 
-// Add logs an answer to a query, if it is a new decision.
+// Add logs an answer to a query, if it is a new decision, and before that what NCCL offers, if that is new.
 func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
-	l.asked++
 	if l.full {
 		return
 	}
 	d := DecisionOf(l.engine, q, a)
 	d.ID = l.comm
-	line := record.Line(&d)
-	key := maphash.String(l.seed, line)
-	if _, known := l.seen[key]; known {
-		return
+	if l.isNew(&d) {
+		if cells := offers(q); cells != nil {
+			if offered := (&record.Available{ID: l.comm, Coll: q.Coll, Cells: cells}); l.isNew(offered) {
+				l.log.Event(Info, offered)
+			}
+		}
+		l.log.Event(Info, &d)
 	}
-	if len(l.seen) == maxDecisions {
-		l.full = true
+}
+
+// isNew reports that an event is to be logged, and notes that it was.
+func (l *DecisionLog) isNew(e record.Event) bool {
+	key := maphash.String(l.seed, record.Line(e))
+	if _, known := l.seen[key]; known || l.full {
+		return false
+	}
+	if l.full = len(l.seen) == maxDecisions; l.full {
 		l.log.Infof("%d decisions are logged for this communicator, no more are", maxDecisions)
-		return
+		return false
 	}
 	l.seen[key] = struct{}{}
-	if cells := offers(q); cells != nil {
-		offered := &record.Available{ID: l.comm, Coll: q.Coll, Cells: cells}
-		if line := record.Line(offered); !l.offered[line] {
-			l.offered[line] = true
-			l.log.Event(Info, offered)
-		}
-	}
-	switch a.By {
-	case policy.ByRow:
-		l.rows[a.Rule]++
-	case policy.ByModel:
-		l.model++
-	default:
-		l.nccl++
-	}
-	l.log.Event(Info, &d)
+	return true
 }
 
 // DecisionOf is what the log says of an answer to a query. e may be nil.
@@ -184,25 +166,4 @@ func choice(d policy.Decision) string {
 		text += ", chunks of " + nccl.FormatBytes(d.ChunkBytes)
 	}
 	return text
-}
-
-// SumUp logs how many call signatures each row, the model and NCCL have decided. It counts distinct ones, not calls.
-// One that was asked more than once was evicted in between.
-func (l *DecisionLog) SumUp() {
-	if len(l.seen) == 0 {
-		return
-	}
-	sum := record.Sum{ID: l.comm, Signatures: len(l.seen), Asked: l.asked, Rows: len(l.rows), ByModel: l.model,
-		ByNCCL: l.nccl}
-	if l.engine.Policy != nil {
-		sum.OfRows = len(l.engine.Policy.Rules)
-	}
-	l.log.Event(Info, &sum)
-	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
-		if i == maxRowsSummed {
-			l.log.Infof("... and %d more rows", len(l.rows)-i)
-			return
-		}
-		l.log.Infof("%s decided %s", l.engine.Policy.Place(r), wording.Plural(l.rows[r], "call signature"))
-	}
 }

@@ -35,6 +35,7 @@ type row struct {
 	level        float64       // of that
 	own, x       *mat.VecDense // what y tells of effects, and that less what its neighbours tell
 	residual     float64       // off the level, and
+	tells        float64       // that with what the effects so far explain of it, and
 	standardized float64       // in standard deviations
 	fullWeight   float64       // its weight (information) without heed to the residual
 	weight       float64       // its weight
@@ -81,12 +82,8 @@ func (e *Evidence) regress() (f fit) {
 	f.trim()
 	for round := range rounds {
 		noise := f.residuals(len(e.Runs))
-		information, told := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
 		if round > 0 {
 			variances = f.prior(noise)
-		}
-		for i := range n {
-			information.SetSym(i, i, 1/variances[i])
 		}
 		for i := range f.rows {
 			r := &f.rows[i]
@@ -97,16 +94,11 @@ func (e *Evidence) regress() (f fit) {
 			if counts = max(counts, math.Pow(r.fullLeverage, 8)); r.out {
 				counts = leastWeight
 			}
-			r.weight = counts * r.fullWeight
-			information.SymRankOne(information, r.weight, r.x)
-			told.AddScaledVec(told, r.weight*(r.residual+mat.Dot(r.x, f.effects)), r.x)
+			r.weight, r.tells = counts*r.fullWeight, r.residual+mat.Dot(r.x, f.effects)
 		}
-		var chol mat.Cholesky
-		if !chol.Factorize(information) {
-			break // numbers are out of all bounds
+		if !f.solve(variances) {
+			break
 		}
-		_ = chol.InverseTo(f.inverse) // an error only says that it is not accurate
-		f.effects.MulVec(f.inverse, told)
 		for i := range f.rows {
 			r := &f.rows[i]
 			known := mat.Inner(r.x, f.inverse, r.x)
@@ -115,6 +107,27 @@ func (e *Evidence) regress() (f fit) {
 	}
 	f.finish()
 	return f
+}
+
+// solve finds effects from what rows tell, by their weights. variances are those of effects before any is heard. It
+// returns false where numbers are out of all bounds.
+func (f *fit) solve(variances []float64) bool {
+	n := len(variances)
+	information, told := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
+	for i, v := range variances {
+		information.SetSym(i, i, 1/v)
+	}
+	for _, r := range f.rows {
+		information.SymRankOne(information, r.weight, r.x)
+		told.AddScaledVec(told, r.weight*r.tells, r.x)
+	}
+	var chol mat.Cholesky
+	if !chol.Factorize(information) {
+		return false
+	}
+	_ = chol.InverseTo(f.inverse) // an error only says that it is not accurate
+	f.effects.MulVec(f.inverse, told)
+	return true
 }
 
 // rows are the blocks of all runs, with n indicators each. Nothing tells the level of a block that is alone in its run,
@@ -178,52 +191,44 @@ func (f *fit) residuals(runs int) float64 {
 // trim leaves out blocks that contradict the others, before any fit could bend to them: those far off the usual without
 // which the others agree far better, one after the other (least trimmed squares, P. Rousseeuw, 1984).
 func (f *fit) trim() {
-	n := len(f.rows[0].arms)
 	var off []float64
-	for _, r := range f.rows {
+	for i := range f.rows {
+		r := &f.rows[i]
+		r.weight, r.tells = 1, r.residual
 		off = append(off, math.Abs(r.residual))
 	}
-	far := farOff * stats.Sigma(off)
+	far, variances := farOff*stats.Sigma(off), slices.Repeat([]float64{1 / ridge}, f.effects.Len())
 	for range min(len(f.rows)/6, mostOut) {
-		normal, told, squares := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), 0.0
-		blocks := make([]float64, n) // of each arm that agree
-		for i := range n {
-			normal.SetSym(i, i, ridge)
+		if !f.solve(variances) {
+			break
 		}
+		squares, blocks := 0.0, make([]float64, len(variances)) // of each arm that agree
+		left := func(r row) float64 { return r.residual - mat.Dot(r.x, f.effects) }
 		for _, r := range f.rows {
 			if !r.out {
-				normal.SymRankOne(normal, 1, r.x)
-				told.AddScaledVec(told, r.residual, r.x)
-				squares += r.residual * r.residual
+				squares += r.residual * left(r)
 				floats.Add(blocks, r.arms)
 			}
 		}
+		var worst *row
+		most := agreeBetter * squares
 		for i := range f.rows {
-			f.rows[i].alone = false
-			for k, is := range f.rows[i].arms {
-				f.rows[i].alone = f.rows[i].alone || is > 0 && blocks[k] < 2
+			r := &f.rows[i]
+			r.alone = false
+			for k, is := range r.arms {
+				r.alone = r.alone || is > 0 && blocks[k] < 2
 			}
-		}
-		var chol mat.Cholesky
-		if !chol.Factorize(normal) {
-			return
-		}
-		effects, known := mat.NewVecDense(n, nil), mat.NewSymDense(n, nil)
-		_, _ = chol.SolveVecTo(effects, told), chol.InverseTo(known)
-		squares -= mat.Dot(effects, told)
-		worst, most := -1, agreeBetter*squares
-		for i, r := range f.rows {
-			left := r.residual - mat.Dot(r.x, effects)
-			if less := left * left / (1 - mat.Inner(r.x, known, r.x)); less > most && !r.out &&
+			if less := left(*r) * left(*r) / (1 - mat.Inner(r.x, f.inverse, r.x)); less > most && !r.out &&
 				math.Abs(r.residual) > far && !r.alone {
-				worst, most = i, less
+				worst, most = r, less
 			}
 		}
-		if worst < 0 {
-			return
+		if worst == nil {
+			break
 		}
-		f.rows[worst].out = true
+		worst.out, worst.weight = true, 0
 	}
+	f.effects.Zero()
 }
 
 // prior is the variance of each effect before its blocks are heard, by what blocks tell of all effects. These have

@@ -70,20 +70,14 @@ void keys(void) {
     finalize(&h, ctx);
 }
 
-/* A known shape does not reach Go again. With NCCL_TUNER_LOG=decisions each new decision is a line, and the
- * last line tells how often Go was asked. Memory has a bound, however many shapes there are. */
-static atomic_int decisions, shapes_in_all, times_asked;
+/* With NCCL_TUNER_LOG=decisions each new decision is a line. Memory has a bound, however many shapes there are. */
+static atomic_int decisions;
 static void count_decisions(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
     (void)level, (void)flags, (void)file, (void)line;
     va_list args;
     va_start(args, fmt);
     const char *text = va_arg(args, const char *);
-    int in_all, asked;
     decisions += strstr(text, "TUNER/Go: decision ") != NULL;
-    if (sscanf(text, "TUNER/Go: sum comm=%*s signatures=%d asked=%d", &in_all, &asked) == 2) {
-        shapes_in_all = in_all;
-        times_asked = asked;
-    }
     va_end(args);
 }
 
@@ -99,8 +93,6 @@ void remembers(void) {
         for (int i = 0; i < shapes; i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4096);
     CHECK(decisions == shapes, "%d decisions for %d shapes", decisions, shapes);
     finalize(&h, ctx);
-    CHECK(shapes_in_all == shapes && times_asked == shapes, "%d shapes, asked for %d times", shapes_in_all,
-          times_asked);
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     float table[18];
     for (int again = 0; again < 4; again++) { /* the six algorithms of NCCL 2.22 */
@@ -111,7 +103,6 @@ void remembers(void) {
     }
     CHECK(decisions == shapes + 100, "%d decisions", decisions - shapes);
     finalize(&h, ctx);
-    CHECK(times_asked == 100, "asked for %d times", times_asked);
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     size_t before = allocated();
     for (int i = 0; i < few(100000); i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4100);
