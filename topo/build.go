@@ -28,26 +28,14 @@ func Build(doc *Document, set Settings) (*System, error) {
 	if err := b.err(); err != nil {
 		return nil, err
 	}
-	if err := finish(b.sys); err != nil {
-		return nil, fmt.Errorf("%s: %w", doc.File, err)
-	}
-	return b.sys, nil
-}
-
-// finish does what needs all nodes.
-func finish(s *System) error {
-	if err := flattenBCM(s); err != nil {
-		return err
-	}
-	if err := connectCPUs(s); err != nil {
-		return err
-	}
-	for _, cpu := range s.Nodes[NodeCPU] {
+	flattenBCM(b.sys)
+	connectCPUs(b.sys)
+	for _, cpu := range b.sys.Nodes[NodeCPU] {
 		if err := uplinkLast(cpu, nil, 0); err != nil {
-			return err
+			return nil, fmt.Errorf("%s: %w", doc.File, err)
 		}
 	}
-	return nil
+	return b.sys, nil
 }
 
 // builder is one Build: nodes first, in the order of the file, then links, whose ends must be there.
@@ -92,21 +80,13 @@ func (b *builder) number(e *Element, name string) int {
 
 // add creates a node and fails at e if there are too many.
 func (b *builder) add(e *Element, n *Node) *Node {
-	if err := b.sys.add(n); err != nil {
-		b.fail(e, "%v", err)
+	nodes := &b.sys.Nodes[n.Type]
+	if n.Index = len(*nodes); n.Index == MaxNodes {
+		b.fail(e, "more than %d nodes of type %s", MaxNodes, n.Type)
+		return n
 	}
+	*nodes = append(*nodes, n)
 	return n
-}
-
-func (b *builder) connect(e *Element, from, to *Node, t LinkType, bw float32) {
-	if err := connect(from, to, t, bw); err != nil {
-		b.fail(e, "%v", err)
-	}
-}
-
-func (b *builder) connectBoth(e *Element, from, to *Node, t LinkType, bw float32) {
-	b.connect(e, from, to, t, bw)
-	b.connect(e, to, from, t, bw)
 }
 
 // host returns the number of the host that a CPU belongs to.
@@ -157,7 +137,7 @@ func (b *builder) hostNIC(e *Element, cpu *Node, system int) {
 	nic := b.sys.find(NodeNIC, id)
 	if nic == nil {
 		nic = b.add(e, &Node{Type: NodeNIC, ID: id})
-		b.connectBoth(e, cpu, nic, LinkPCI, bwLocal)
+		connectBoth(cpu, nic, LinkPCI, bwLocal)
 	}
 	b.nic(e, nic, system, 0)
 }
@@ -201,7 +181,7 @@ func (b *builder) pci(e *Element, parent *Node, system int) {
 			b.fail(child, "gpu in a PCI device of class %q, want 0x03...", b.text(e, "class"))
 		}
 	}
-	b.connectBoth(e, sw, parent, LinkPCI, bw)
+	connectBoth(sw, parent, LinkPCI, bw)
 }
 
 // pciID packs vendor, device, subsystem vendor and subsystem device, 16 bits each. What is missing counts as 0.
@@ -228,7 +208,7 @@ func (b *builder) pciNIC(e, pci *Element, parent *Node, id ID, bw float32) {
 	}
 	b.nic(e, nic, id.System(), pciID(pci))
 	if isNew {
-		b.connectBoth(e, nic, parent, LinkPCI, bw)
+		connectBoth(nic, parent, LinkPCI, bw)
 	}
 }
 
@@ -249,7 +229,7 @@ func (b *builder) nic(e *Element, nic *Node, system int, pciID uint64) {
 			port := b.add(p, &Node{Type: kind.t, ID: makeID(system, int64(b.number(p, "dev")))})
 			port.Net = netOf(p, port.ID)
 			port.Net.ConnectX8 = isConnectX8(pciID)
-			b.connectBoth(p, nic, port, LinkNET, float32(port.Net.BW))
+			connectBoth(nic, port, LinkNET, float32(port.Net.BW))
 		}
 	}
 }
@@ -294,15 +274,12 @@ func bcmGeneration(pciID uint64, level uint64) int {
 
 // flattenBCM joins each two-level switch into one node, so that the lower level does not count as a hop between its
 // ports.
-func flattenBCM(s *System) error {
+func flattenBCM(s *System) {
 	for i := 0; i < len(s.Nodes[NodePCI]); i++ {
 		top := s.Nodes[NodePCI][i]
 		gen := bcmGeneration(top.PCI.PCIID, 0)
 		if gen == 0 {
 			continue
-		}
-		if slices.ContainsFunc(top.Links, func(l Link) bool { return l.To == top }) {
-			return fmt.Errorf("%s is linked to itself", top.Name())
 		}
 		var lower []*Node
 		top.Links = slices.DeleteFunc(top.Links, func(l Link) bool {
@@ -314,15 +291,11 @@ func flattenBCM(s *System) error {
 		})
 		for _, sub := range lower {
 			adopt(top, sub)
-			if len(top.Links) > MaxLinks {
-				return fmt.Errorf("%s has more than %d links", top.Name(), MaxLinks)
-			}
 			s.remove(sub)
 		}
 		top.PCI.PCIID |= bcmFused
 		i = -1 // removing nodes has moved the others
 	}
-	return nil
 }
 
 // adopt moves the links of sub, and those that come back to it, to top.
@@ -366,10 +339,10 @@ func (b *builder) gpu(e, pci *Element, parent *Node, system int, busID int64, bw
 		dev = b.add(e,
 			&Node{Type: NodeDEV, ID: id,
 				Dev: &Device{PCIID: pciID(pci), Dev: b.number(e, "dev"), SM: b.number(e, "sm")}})
-		b.connectBoth(e, dev, parent, LinkPCI, bw)
+		connectBoth(dev, parent, LinkPCI, bw)
 		for _, half := range b.devicesAt(id) {
 			if half != dev {
-				b.connectBoth(e, dev, half, LinkLOC, bwMLOPart)
+				connectBoth(dev, half, LinkLOC, bwMLOPart)
 			}
 		}
 	}
@@ -387,7 +360,7 @@ func (b *builder) gpu(e, pci *Element, parent *Node, system int, busID int64, bw
 		MLOPart: part,
 		Device:  dev,
 	}})
-	b.connectBoth(e, dev, gpu, LinkLOC, bwLocal)
+	connectBoth(dev, gpu, LinkLOC, bwLocal)
 	dev.Dev.NGPUs++
 }
 
@@ -485,14 +458,14 @@ func (b *builder) nvlink(at site, e *Element) {
 	case NodeGPU:
 		peers := b.devicesAt(makeID(at.system, cnum.BusID(b.text(e, "target"))))
 		for _, p := range peers {
-			b.connect(e, dev, p, LinkNVL, bw/float32(len(peers))/parts)
+			connect(dev, p, LinkNVL, bw/float32(len(peers))/parts)
 		}
 	case NodeCPU:
 		if cpu := cpuAbove(dev, nil); cpu != nil {
-			b.connectBoth(e, dev, cpu, LinkNVL, bw/parts)
+			connectBoth(dev, cpu, LinkNVL, bw/parts)
 		}
 	default:
-		b.connectBoth(e, dev, b.nvSwitch(e), LinkNVL, bw/parts)
+		connectBoth(dev, b.nvSwitch(e), LinkNVL, bw/parts)
 	}
 }
 
@@ -521,16 +494,16 @@ func (b *builder) c2c(at site, e *Element) {
 		if !b.sys.NCCL.Has(nccl.C2CLinks) {
 			kind = LinkNVL
 		}
-		b.connectBoth(e, dev, cpu, kind, bw)
+		connectBoth(dev, cpu, kind, bw)
 		return
 	}
 	id := dev.ID &^ mloPartMask
 	bridge := b.sys.find(NodeCXB, id)
 	if bridge == nil {
 		bridge = b.add(e, &Node{Type: NodeCXB, ID: id})
-		b.connectBoth(e, bridge, cpu, LinkC2C, bw)
+		connectBoth(bridge, cpu, LinkC2C, bw)
 	}
-	b.connectBoth(e, dev, bridge, LinkC2C, bw)
+	connectBoth(dev, bridge, LinkC2C, bw)
 }
 
 // pcilink adds a link between two PCI switches that are one fabric. Targets that are not in the system are left out.
@@ -545,8 +518,8 @@ func (b *builder) pcilink(at site, e *Element) {
 		return
 	}
 	to := b.sys.find(NodePCI, makeID(at.system, cnum.BusID(b.text(e, "target"))))
-	if to != nil {
-		b.connect(e, from, to, LinkLOC, bwLocal)
+	if to != nil && to != from {
+		connect(from, to, LinkLOC, bwLocal)
 	}
 }
 
@@ -567,18 +540,14 @@ func cpuAbove(n, from *Node) *Node {
 }
 
 // connectCPUs links the CPUs of each host with each other.
-func connectCPUs(s *System) error {
+func connectCPUs(s *System) {
 	for _, a := range s.Nodes[NodeCPU] {
 		for _, c := range s.Nodes[NodeCPU] {
-			if a == c || a.ID.System() != c.ID.System() {
-				continue
-			}
-			if err := connect(a, c, LinkSYS, interCPUBW(a.CPU)); err != nil {
-				return err
+			if a != c && sameHost(a, c) {
+				connect(a, c, LinkSYS, interCPUBW(a.CPU))
 			}
 		}
 	}
-	return nil
 }
 
 // uplinkLast puts the link to up behind the others, and does so for the PCI tree below n. The search for paths then

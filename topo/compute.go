@@ -4,7 +4,6 @@ package topo
 // and links are visited decides ties as in NCCL, so it must not change.
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -36,24 +35,14 @@ func (s *System) ComputePaths() error {
 	if err := s.SetPaths(); err != nil {
 		return err
 	}
-	if err := s.divertGPUs(); err != nil {
-		return err
-	}
-	if err := s.markP2C(); err != nil {
-		return err
+	s.divertGPUs()
+	s.markP2C()
+	for _, net := range s.Nodes[NodeNET] {
+		s.divertNet(net)
 	}
 	for _, net := range s.Nodes[NodeNET] {
-		if err := s.divertNet(net); err != nil {
-			return err
-		}
-	}
-	for _, net := range s.Nodes[NodeNET] {
-		gpu, err := s.localGPU(net)
-		if err != nil {
-			return err
-		}
 		net.Net.LocalGPU = -1
-		if gpu != nil {
+		if gpu := s.localGPU(net); gpu != nil {
 			net.Net.LocalGPU = gpu.Index
 		}
 	}
@@ -61,55 +50,24 @@ func (s *System) ComputePaths() error {
 }
 
 // divertGPUs goes target by target, as NCCL does: a later decision sees the diversions before it.
-func (s *System) divertGPUs() error {
+func (s *System) divertGPUs() {
 	gpus := s.Nodes[NodeGPU]
 	for _, to := range gpus {
 		for _, from := range gpus {
-			p2p, err := s.CheckP2P(from, to)
-			if err != nil {
-				return err
-			}
-			if p2p.OK {
-				continue
-			}
-			cpu, err := s.LocalCPU(to)
-			if err != nil {
-				return err
-			}
-			if err := s.divert(from, cpu, to); err != nil {
-				return err
+			if !s.CheckP2P(from, to).OK {
+				s.divert(from, s.LocalCPU(to), to)
 			}
 		}
-		if err := s.markUnconnected(to); err != nil {
-			return err
+		for _, from := range gpus { // Trim relies on the type NET of what neither P2P nor shared memory connects
+			if from != to && !s.UsesP2P(from, to) && !s.UsesSHM(from, to) {
+				from.path(to).Type = PathNET
+			}
 		}
 	}
-	return nil
-}
-
-// markUnconnected sets the type NET on the paths from GPUs that neither P2P nor shared memory connects to a GPU. Trim
-// relies on it.
-func (s *System) markUnconnected(to *Node) error {
-	for _, from := range s.Nodes[NodeGPU] {
-		if from == to {
-			continue
-		}
-		p2p, err := s.UsesP2P(from, to)
-		if err != nil {
-			return err
-		}
-		if !p2p && !s.UsesSHM(from, to) {
-			from.path(to).Type = PathNET
-		}
-	}
-	return nil
 }
 
 // divert makes the path between two nodes go through a third.
-func (s *System) divert(from, via, to *Node) error {
-	if from.paths[to.Type] == nil || from.paths[via.Type] == nil || via.paths[to.Type] == nil {
-		return fmt.Errorf("no path from %s through %s to %s", from.Name(), via.Name(), to.Name())
-	}
+func (s *System) divert(from, via, to *Node) {
 	a, b := from.path(via), via.path(to)
 	p := Path{
 		Type:  s.mergeTypes(a.Type, b.Type),
@@ -121,7 +79,6 @@ func (s *System) divert(from, via, to *Node) error {
 		p.Type = PathPXN
 	}
 	*from.path(to) = p
-	return nil
 }
 
 // mergeTypes is the type of two paths in a row.
@@ -173,13 +130,9 @@ func (s *System) Init(rank, ranks int) error {
 
 // markP2C gives GPUs on C2C the type P2C for their nearest ports, if those hang off the CPU. Farther ports keep their
 // type, so that PXN is preferred for them.
-func (s *System) markP2C() error {
+func (s *System) markP2C() {
 	for _, gpu := range s.Nodes[NodeGPU] {
-		cpu, err := s.LocalCPU(gpu)
-		if err != nil {
-			return err
-		}
-		nets := s.Nearest(gpu, NodeNET)
+		cpu, nets := s.LocalCPU(gpu), s.Nearest(gpu, NodeNET)
 		if !s.NCCL.Has(nccl.P2CNearestNICs) {
 			nets = s.Nodes[NodeNET]
 		}
@@ -192,69 +145,37 @@ func (s *System) markP2C() error {
 			}
 		}
 	}
-	return nil
 }
 
 // divertNet diverts the paths of GPUs to a port through the port's own GPU (PXN), and both directions through the CPU
 // where GPUDirect RDMA is not used. Each diversion may change which GPU is the port's own.
-func (s *System) divertNet(net *Node) error {
+func (s *System) divertNet(net *Node) {
 	for _, gpu := range s.Nodes[NodeGPU] {
-		if !s.PXNDisable {
-			own, err := s.localGPU(net)
-			if err != nil {
-				return err
-			}
-			if err := s.relay(gpu, own, net); err != nil {
-				return err
-			}
+		if own := s.localGPU(net); !s.PXNDisable && own != nil && s.mayRelay(gpu, own, net) {
+			s.divert(gpu, own, net)
 		}
-		if err := s.stage(gpu, net); err != nil {
-			return err
-		}
+		s.stage(gpu, net)
 	}
-	return nil
 }
 
-// relay makes a GPU reach a port through the port's own GPU if that is better. Only sending is relayed: a port receives
-// for its own GPU.
-func (s *System) relay(gpu, own, net *Node) error {
-	if own == nil || own == gpu {
-		return nil
-	}
-	gdr, err := s.CheckGDR(own, net, true)
-	if err != nil {
-		return err
-	}
+// mayRelay says whether it is better for a GPU to reach a port through the port's own GPU. Only sending is relayed: a
+// port receives for its own GPU.
+func (s *System) mayRelay(gpu, own, net *Node) bool {
 	farthest := PathP2C
 	if s.PXNC2CDisable || !s.NCCL.Has(nccl.PXNThroughC2C) {
 		farthest = PathPXB
 	}
 	there, here := own.path(net), gpu.path(net)
-	if gdr.Mode == GDROff || there.Type > farthest || own.path(gpu).Type > PathNVL || !sameHost(own, gpu) {
-		return nil
-	}
-	if there.BW <= here.BW && here.Type <= PathPXN {
-		return nil
-	}
-	return s.divert(gpu, own, net)
+	return own != gpu && s.CheckGDR(own, net, true).Mode != GDROff && there.Type <= farthest &&
+		own.path(gpu).Type <= PathNVL && sameHost(own, gpu) && (there.BW > here.BW || here.Type > PathPXN)
 }
 
 // stage makes a GPU and a port exchange data through the memory of the GPU's CPU if they are near enough for GPUDirect
 // RDMA but do not use it.
-func (s *System) stage(gpu, net *Node) error {
-	if gpu.path(net).Type >= PathPHB {
-		return nil
+func (s *System) stage(gpu, net *Node) {
+	if gpu.path(net).Type < PathPHB && s.CheckGDR(gpu, net, false).Mode == GDROff {
+		cpu := s.LocalCPU(gpu)
+		s.divert(net, cpu, gpu)
+		s.divert(gpu, cpu, net)
 	}
-	gdr, err := s.CheckGDR(gpu, net, false)
-	if err != nil || gdr.Mode != GDROff {
-		return err
-	}
-	cpu, err := s.LocalCPU(gpu)
-	if err != nil {
-		return err
-	}
-	if err := s.divert(net, cpu, gpu); err != nil {
-		return err
-	}
-	return s.divert(gpu, cpu, net)
 }

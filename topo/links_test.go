@@ -1,7 +1,6 @@
 package topo
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
@@ -20,9 +19,7 @@ func links(doc *Document, set Settings) (map[string]any, error) {
 			return nil, err
 		}
 		if i == 0 {
-			if err := s.linkTables(tables); err != nil {
-				return nil, err
-			}
+			s.linkTables(tables)
 		}
 		s.Trim(rank, ranks*(i+1))
 		if err := s.ComputePaths(); err != nil {
@@ -37,10 +34,8 @@ func links(doc *Document, set Settings) (map[string]any, error) {
 	return tables, nil
 }
 
-func (s *System) linkTables(tables map[string]any) error {
+func (s *System) linkTables(tables map[string]any) {
 	gpus, nets := s.Nodes[NodeGPU], s.Nodes[NodeNET]
-	var errs []error
-	check := func(err error) { errs = append(errs, err) }
 	table := func(name string, targets []*Node, use func(gpu, to *Node) int) {
 		rows := [][]int{}
 		for _, gpu := range gpus {
@@ -52,27 +47,18 @@ func (s *System) linkTables(tables map[string]any) error {
 		}
 		tables[name] = rows
 	}
-	p2p := func(a, b *Node) P2P {
-		p, err := s.CheckP2P(a, b)
-		check(err)
-		return p
-	}
-	table("p2p", gpus, func(a, b *Node) int { return cnum.Bit(p2p(a, b).OK) })
-	table("read", gpus, func(a, b *Node) int { return cnum.Bit(p2p(a, b).Read) })
-	table("intermediate", gpus, func(a, b *Node) int { return p2p(a, b).Via })
+	table("p2p", gpus, func(a, b *Node) int { return cnum.Bit(s.CheckP2P(a, b).OK) })
+	table("read", gpus, func(a, b *Node) int { return cnum.Bit(s.CheckP2P(a, b).Read) })
+	table("intermediate", gpus, func(a, b *Node) int { return s.CheckP2P(a, b).Via })
 	table("cudaP2p", gpus, func(a, b *Node) int { return 1 }) // the driver is taken to allow it
 	table("useNet", gpus, func(a, b *Node) int { return cnum.Bit(s.NetIsFaster(a, b)) })
 	table("transportP2p", gpus, func(a, b *Node) int {
-		uses, err := s.UsesP2P(a, b)
-		check(err)
-		return cnum.Bit(a != b && uses) // a GPU needs no transport to itself
+		return cnum.Bit(a != b && s.UsesP2P(a, b)) // a GPU needs no transport to itself
 	})
 	table("transportShm", gpus, func(a, b *Node) int { return cnum.Bit(a != b && s.UsesSHM(a, b)) })
 	for name, send := range map[string]bool{"gdrRecv": false, "gdrSend": true} {
 		table(name, nets, func(gpu, net *Node) int {
-			gdr, err := s.CheckGDR(gpu, net, send)
-			check(err)
-			return int(gdr.Mode)
+			return int(s.CheckGDR(gpu, net, send).Mode)
 		})
 	}
 	names, own := []string{}, []int{}
@@ -84,7 +70,7 @@ func (s *System) linkTables(tables map[string]any) error {
 	for _, gpu := range gpus {
 		row := []int{-1, -1, -1, -1} // of the first channels
 		for c := range row {
-			if net, err := s.LocalNet(gpu, c); err == nil {
+			if net := s.LocalNet(gpu, c); net != nil {
 				row[c] = net.Net.Dev
 			}
 		}
@@ -93,7 +79,6 @@ func (s *System) linkTables(tables map[string]any) error {
 	tables["localNet"] = local
 	tables["gpuGpu"], tables["gpuNet"] = s.paths(NodeGPU, NodeGPU), s.paths(NodeGPU, NodeNET)
 	tables["netGpu"], tables["gpuCpu"] = s.paths(NodeNET, NodeGPU), s.paths(NodeGPU, NodeCPU)
-	return errors.Join(errs...)
 }
 
 // paths lists the paths from all nodes of one type to all of another; nil where no search has come near.

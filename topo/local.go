@@ -1,7 +1,7 @@
 package topo
 
 import (
-	"fmt"
+	"cmp"
 	"math/bits"
 	"slices"
 
@@ -30,28 +30,17 @@ func (s *System) Nearest(n *Node, t NodeType) []*Node {
 }
 
 // LocalCPU returns the CPU that is nearest to a GPU: widest path, then best type, then fewest hops.
-func (s *System) LocalCPU(gpu *Node) (*Node, error) {
-	var best *Node
-	for _, cpu := range s.Nearest(gpu, NodeCPU) {
-		if best == nil || gpu.path(cpu).Hops < gpu.path(best).Hops {
-			best = cpu
-		}
+func (s *System) LocalCPU(gpu *Node) *Node {
+	near := s.Nearest(gpu, NodeCPU)
+	if len(near) == 0 {
+		near = s.Nodes[NodeCPU]
 	}
-	if best == nil {
-		return nil, fmt.Errorf("no path from %s to a CPU", gpu.Name())
-	}
-	return best, nil
+	return slices.MinFunc(near, func(a, b *Node) int { return cmp.Compare(gpu.path(a).Hops, gpu.path(b).Hops) })
 }
 
-// LocalNet returns the network port that a GPU uses for a channel (0..63). GPUs that are near the same ports share them
-// so that they collide as little as possible.
-func (s *System) LocalNet(gpu *Node, channel int) (*Node, error) {
-	r, err := s.netRotation(gpu)
-	if err != nil {
-		return nil, err
-	}
-	return r.port(channel), nil
-}
+// LocalNet returns the network port that a GPU uses for a channel (0..63), nil if it reaches none. GPUs that are near
+// the same ports share them so that they collide as little as possible.
+func (s *System) LocalNet(gpu *Node, channel int) *Node { return s.netRotation(gpu).port(channel) }
 
 // rotation is the order in which the channels of a GPU take turns on the ports near it.
 type rotation struct {
@@ -61,18 +50,18 @@ type rotation struct {
 }
 
 func (r rotation) port(channel int) *Node {
+	if len(r.nets) == 0 {
+		return nil
+	}
 	return r.nets[(r.first+channel%r.perGPU)%len(r.nets)]
 }
 
-func (s *System) netRotation(gpu *Node) (rotation, error) {
+func (s *System) netRotation(gpu *Node) rotation {
 	nets := s.Nearest(gpu, NodeNET)
 	if len(nets) == 0 {
-		return rotation{}, fmt.Errorf("no path from %s to the network", gpu.Name())
+		return rotation{}
 	}
-	gpus := len(s.Nearest(nets[0], NodeGPU))
-	if gpus == 0 {
-		return rotation{}, fmt.Errorf("no path from %s to a GPU", nets[0].Name())
-	}
+	gpus := max(1, len(s.Nearest(nets[0], NodeGPU)))
 	r := rotation{nets: nets, first: max(0, gpu.GPU.Dev), perGPU: (len(nets) + gpus - 1) / gpus}
 	if s.sharesNICs(gpu, nets) {
 		r.first %= gpus
@@ -86,7 +75,7 @@ func (s *System) netRotation(gpu *Node) (rotation, error) {
 	if len(nets)&(len(nets)-1) == 0 {
 		r.first = mirrorBits(r.first, len(nets))
 	}
-	return r, nil
+	return r
 }
 
 // sharesNICs reports whether a GPU begins with the NIC of its number among the GPUs that are near the same NICs.
@@ -105,25 +94,21 @@ func mirrorBits(n, size int) int {
 
 // localGPU returns the GPU that a network port serves first, or nil: the first of its nearest GPUs, by channel, that
 // uses the port.
-func (s *System) localGPU(net *Node) (*Node, error) {
+func (s *System) localGPU(net *Node) *Node {
 	net = s.firstWithID(net)
 	gpus := s.Nearest(net, NodeGPU)
 	rotations := make([]rotation, len(gpus))
 	longest := 0
 	for i, g := range gpus {
-		r, err := s.netRotation(g)
-		if err != nil {
-			return nil, err
-		}
-		rotations[i] = r
-		longest = max(longest, r.perGPU)
+		rotations[i] = s.netRotation(g)
+		longest = max(longest, rotations[i].perGPU)
 	}
 	for c := range min(longest, nccl.MaxChannels) {
 		for i, g := range gpus {
-			if rotations[i].port(c).ID == net.ID {
-				return g, nil
+			if port := rotations[i].port(c); port != nil && port.ID == net.ID {
+				return g
 			}
 		}
 	}
-	return nil, nil
+	return nil
 }

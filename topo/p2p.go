@@ -4,7 +4,7 @@ package topo
 // goes through the memory of a CPU, and ComputePaths diverts the path there.
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -20,36 +20,23 @@ type P2P struct {
 }
 
 // CheckP2P decides on peer-to-peer between two GPUs.
-func (s *System) CheckP2P(a, b *Node) (P2P, error) {
+func (s *System) CheckP2P(a, b *Node) P2P {
 	path := a.path(b)
 	p2p := P2P{Via: -1, Level: s.P2PLevel.or(s.defaultP2PLevel())}
-	bridge, err := s.bridge(a, path)
-	if err != nil {
-		return p2p, err
-	}
-	if bridge != nil {
-		p2p.Via = bridge.GPU.Rank
+	const bridged = 4 // hops: GPU, its device, the one in between, the other device, GPU
+	if path.Hops == bridged && path.Links[1].To.Type == NodeDEV {
+		if via := s.gpuOf(path.Links[1].To); via != nil {
+			p2p.Via = via.GPU.Rank
+		}
 	}
 	p2p.OK = path.Type <= p2p.Level
 	p2p.Read = path.Type == PathNVL && a.GPU.SM == b.GPU.SM && a.GPU.SM == 80
-	return p2p, nil
+	return p2p
 }
 
-// bridge returns the GPU that an NVLink path of two GPUs goes through, or nil.
-func (s *System) bridge(gpu *Node, path *Path) (*Node, error) {
-	const hops = 4 // GPU, its device, the one in between, the other device, GPU
-	if path.Hops != hops {
-		return nil, nil
-	}
-	mid := path.Links[1].To
-	if mid.Type != NodeDEV {
-		return nil, nil
-	}
-	via := s.byDevice(mid.ID.System(), mid.Dev.Dev)
-	if via == nil {
-		return nil, fmt.Errorf("path of %s goes through device %d, which has no rank", gpu.Name(), mid.Dev.Dev)
-	}
-	return via, nil
+// gpuOf returns the first GPU of a device's host that has the device's number, or nil.
+func (s *System) gpuOf(dev *Node) *Node {
+	return s.first(NodeGPU, func(g *Node) bool { return sameHost(g, dev) && g.GPU.Dev == dev.Dev.Dev })
 }
 
 // defaultP2PLevel excludes paths through a CPU, except for a pair of GPUs on AMD.
@@ -90,12 +77,9 @@ func (s *System) nearNetBW(gpu *Node) Float32 {
 }
 
 // UsesP2P reports whether the P2P transport connects two GPUs.
-func (s *System) UsesP2P(a, b *Node) (bool, error) {
-	p2p, err := s.CheckP2P(a, b)
-	if err != nil || !p2p.OK {
-		return false, err
-	}
-	return p2p.Via != -1 || !s.NetIsFaster(a, b), nil
+func (s *System) UsesP2P(a, b *Node) bool {
+	p2p := s.CheckP2P(a, b)
+	return p2p.OK && (p2p.Via != -1 || !s.NetIsFaster(a, b))
 }
 
 // UsesSHM reports whether the shared-memory transport can connect two GPUs. NCCL uses it where it does not use P2P.
@@ -137,22 +121,19 @@ type GDR struct {
 
 // CheckGDR decides on GPUDirect RDMA between a GPU and a network port, for sending (the NIC reads the GPU) or
 // receiving.
-func (s *System) CheckGDR(gpu, net *Node, send bool) (GDR, error) {
+func (s *System) CheckGDR(gpu, net *Node, send bool) GDR {
 	net = s.firstWithID(net)
 	switch {
 	case !net.Net.GDR:
-		return GDR{Why: NICUnable}, nil
+		return GDR{Why: NICUnable}
 	case !gpu.GPU.GDR:
-		return GDR{Why: GPUUnable}, nil
+		return GDR{Why: GPUUnable}
 	case gpu.GPU.MLOPart != noMLOPart && !s.GDRMLOPart:
-		return GDR{Why: Partitioned}, nil
+		return GDR{Why: Partitioned}
 	case send && !s.maySend(gpu):
-		return GDR{Why: ReadsOff}, nil
+		return GDR{Why: ReadsOff}
 	}
-	near, err := s.proxy(gpu, net)
-	if err != nil {
-		return GDR{}, err
-	}
+	near := s.proxy(gpu, net)
 	level := PathP2C
 	if s.GDRC2CDisable {
 		level = PathPXB
@@ -160,17 +141,13 @@ func (s *System) CheckGDR(gpu, net *Node, send bool) (GDR, error) {
 	gdr := GDR{Near: near, Distance: near.path(net).Type, Level: s.GDRLevel.or(level), Why: NearEnough}
 	if gdr.Distance > gdr.Level {
 		gdr.Why = TooFar
-		return gdr, nil
-	}
-	cpu, err := s.LocalCPU(near)
-	if err != nil {
-		return GDR{}, err
+		return gdr
 	}
 	gdr.Mode = GDROn
-	if near.path(cpu).Type == PathC2C && gdr.Distance != PathP2C {
+	if near.path(s.LocalCPU(near)).Type == PathC2C && gdr.Distance != PathP2C {
 		gdr.Mode = GDRPCI
 	}
-	return gdr, nil
+	return gdr
 }
 
 // maySend reports whether a NIC may read the GPU's memory. Before Ampere that is slow over PCI. NCCL then avoids it by
@@ -189,27 +166,18 @@ func (s *System) maySend(gpu *Node) bool {
 
 // proxy returns the GPU that talks to a network port for this one: the GPU itself, or the one that a PXN path goes
 // through.
-func (s *System) proxy(gpu, net *Node) (*Node, error) {
+func (s *System) proxy(gpu, net *Node) *Node {
 	path := gpu.path(net)
 	if path.Type != PathPXN {
-		return gpu, nil
+		return gpu
 	}
-	var near *Node
-	for _, l := range path.Links[1:] { // behind the GPU's own device
-		if near = l.To; near.Type != NodeNVS {
-			break
-		}
+	behind := path.Links[1:] // the GPU's own device
+	next := behind[max(0, slices.IndexFunc(behind, func(l *Link) bool { return l.To.Type != NodeNVS }))].To
+	if next.GPU != nil {
+		next = next.GPU.Device
 	}
-	if near != nil && near.Type == NodeDEV {
-		for _, l := range near.Links {
-			if l.To.Type == NodeGPU {
-				near = l.To
-				break
-			}
-		}
+	if next.Type == NodeDEV {
+		gpu = cmp.Or(s.gpuOf(next), gpu)
 	}
-	if near == nil || near.Type != NodeGPU {
-		return nil, fmt.Errorf("path from %s to %s goes through no GPU", gpu.Name(), net.Name())
-	}
-	return s.byDevice(near.ID.System(), near.GPU.Dev), nil
+	return gpu
 }

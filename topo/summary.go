@@ -88,7 +88,8 @@ func (s *System) Summarize() (Summary, error) {
 		sum.NVSwitch = sum.NVSwitch && g.GPU.Device.hasNVSwitch()
 	}
 	s.summarizePairs(&sum)
-	return sum, s.summarizeNet(&sum)
+	s.summarizeNet(&sum)
+	return sum, nil
 }
 
 func (s *System) arch() string {
@@ -154,7 +155,7 @@ func (s *System) pairBW(a, b *Node) float64 {
 	return float64(min(s.nearNetBW(a), s.nearNetBW(b)))
 }
 
-func (s *System) summarizeNet(sum *Summary) error {
+func (s *System) summarizeNet(sum *Summary) {
 	sum.GPUNIC = PathDIS.String()
 	used := make(map[*Node]bool)
 	for _, g := range s.Nodes[NodeGPU] {
@@ -163,7 +164,7 @@ func (s *System) summarizeNet(sum *Summary) error {
 		}
 	}
 	if len(used) == 0 {
-		return nil
+		return
 	}
 	for _, nic := range s.Nodes[NodeNIC] {
 		var ports float64
@@ -183,17 +184,13 @@ func (s *System) summarizeNet(sum *Summary) error {
 		}
 		sum.NetBW += ports
 	}
-	return s.summarizeGDR(sum)
-}
-
-// summarizeGDR looks at the way of each GPU to the port it uses first.
-func (s *System) summarizeGDR(sum *Summary) error {
 	farthest := PathLOC
 	sum.GDR = true
-	for i, g := range s.Nodes[NodeGPU] {
-		net, err := s.LocalNet(g, 0)
-		if err != nil {
-			return err
+	for i, g := range s.Nodes[NodeGPU] { // the way of each to the port that it uses first
+		net := s.LocalNet(g, 0)
+		if net == nil {
+			farthest, sum.GPUNICBW, sum.GDR = PathDIS, 0, false
+			continue
 		}
 		path := g.path(net)
 		farthest = max(farthest, path.Type)
@@ -201,15 +198,10 @@ func (s *System) summarizeGDR(sum *Summary) error {
 			sum.GPUNICBW = bw
 		}
 		for _, send := range []bool{false, true} {
-			gdr, err := s.CheckGDR(g, net, send)
-			if err != nil {
-				return err
-			}
-			sum.GDR = sum.GDR && gdr.Mode != GDROff
+			sum.GDR = sum.GDR && s.CheckGDR(g, net, send).Mode != GDROff
 		}
 	}
 	sum.GPUNIC = farthest.String()
-	return nil
 }
 
 // String is one line for a log.

@@ -30,7 +30,6 @@ import (
 // Limits of NCCL 2.30.7 on a system.
 const (
 	MaxNodes = 640 // of one type
-	MaxLinks = 576 // of one node
 
 	maxHosts = 128 // what an ID has room for
 )
@@ -156,15 +155,6 @@ func (s *System) firstWithID(n *Node) *Node {
 	return n
 }
 
-func (s *System) add(n *Node) error {
-	if len(s.Nodes[n.Type]) == MaxNodes {
-		return fmt.Errorf("more than %d nodes of type %s", MaxNodes, n.Type)
-	}
-	n.Index = len(s.Nodes[n.Type])
-	s.Nodes[n.Type] = append(s.Nodes[n.Type], n)
-	return nil
-}
-
 // remove takes a node and all links to it out of the system.
 func (s *System) remove(gone *Node) {
 	for _, nodes := range s.Nodes {
@@ -181,12 +171,9 @@ func (s *System) remove(gone *Node) {
 
 // connect adds bandwidth to the link from one node to another, making it if need be, and keeps the links of the node in
 // descending order of bandwidth.
-func connect(from, to *Node, t LinkType, bw float32) error {
+func connect(from, to *Node, t LinkType, bw float32) {
 	i := slices.IndexFunc(from.Links, func(l Link) bool { return l.To == to && l.Type == t })
 	if i < 0 {
-		if len(from.Links) == MaxLinks {
-			return fmt.Errorf("%s has more than %d links", from.Name(), MaxLinks)
-		}
 		i = len(from.Links)
 		from.Links = append(from.Links, Link{Type: t, To: to})
 	}
@@ -194,7 +181,11 @@ func connect(from, to *Node, t LinkType, bw float32) error {
 	for ; i > 0 && from.Links[i-1].BW < from.Links[i].BW; i-- {
 		from.Links[i-1], from.Links[i] = from.Links[i], from.Links[i-1]
 	}
-	return nil
+}
+
+func connectBoth(a, b *Node, t LinkType, bw float32) {
+	connect(a, b, t, bw)
+	connect(b, a, t, bw)
 }
 
 // PathType tells what a path goes through, from best to worst. The order is NCCL's and is what NCCL_P2P_LEVEL and
@@ -329,11 +320,6 @@ func (s *System) Ranks() []int {
 // byRank returns the first GPU with a rank, or nil.
 func (s *System) byRank(rank int) *Node {
 	return s.first(NodeGPU, func(g *Node) bool { return g.GPU.Rank == rank })
-}
-
-// byDevice returns the first GPU of a host with an NVML index, or nil.
-func (s *System) byDevice(system, dev int) *Node {
-	return s.first(NodeGPU, func(g *Node) bool { return g.ID.System() == system && g.GPU.Dev == dev })
 }
 
 // Totals describes the system that the channel search starts from.

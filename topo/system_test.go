@@ -1,7 +1,6 @@
 package topo
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -120,24 +119,6 @@ func TestBuildStopsListingErrors(t *testing.T) {
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != maxErrors+1 || lines[maxErrors] != "f.xml: 40 more errors" {
 		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
-	}
-}
-
-// A switch that has too many links has none to its CPU, nor do its GPUs, whose links to the CPU lead nowhere.
-func TestBuildOfFullSwitch(t *testing.T) {
-	doc := fixture(t, "grace.xml")
-	gpu := doc.Root.Find("pci", "busid", "0000:01:00.0")
-	gpu.Child("gpu").Add(NewElement("nvlink", "target", "x", "count", "1", "tclass", "0x068001"))
-	cpu := doc.Root.Child("cpu")
-	cpu.Children = nil
-	full := cpu.Add(NewElement("pci", "busid", "0000:00:00.0", "class", "0x060400"))
-	for i := range MaxLinks - 1 {
-		full.Add(NewElement("pci", "busid", fmt.Sprintf("0001:00:00.%x", i), "class", "0x060400"))
-	}
-	full.Add(gpu)
-	if _, err := Build(doc, Settings{}); err == nil ||
-		!strings.HasSuffix(err.Error(), "PCI/0-0 has more than 576 links") {
-		t.Errorf("error %v", err)
 	}
 }
 

@@ -174,7 +174,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// hostileXML has no graph that takes long: that is bounded by MaxNodes and MaxLinks, as in NCCL.
+// hostileXML has no graph that takes long: that is bounded by MaxNodes, as in NCCL.
 var hostileXML = []hostile.Text{
 	{Head: "<system version='1'>", Unit: "<x>"},
 	{Head: "<system version='1'>", Unit: "<x/>", Tail: "</system>"},

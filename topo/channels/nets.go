@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -119,9 +120,9 @@ func (m *system) findLocalNets() error {
 	}
 	for i, g := range m.gpus {
 		for channel := range nccl.MaxChannels {
-			port, err := m.LocalNet(g, channel)
-			if err != nil {
-				return err
+			port := m.LocalNet(g, channel)
+			if port == nil {
+				return fmt.Errorf("no path from %s to the network", g.Name())
 			}
 			if channel > 0 && port == m.own[i][0] {
 				break

@@ -57,51 +57,45 @@ typedef struct {
 	int (*fields)(device, int, field_value *);
 } nvml;
 
-// A missing function leaves its pointer NULL. C11 has no conversion from void* to a function pointer; POSIX does.
-static void nvml_symbol(nvml *n, void *slot, const char *name) {
-	void *f = dlsym(n->lib, name);
-	memcpy(slot, &f, sizeof f);
-}
-
-static const char *nvml_error(nvml *n, int rc) {
-	const char *s = n->error_string ? n->error_string(rc) : NULL;
-	return s ? s : "unknown error";
-}
-
-// Opens and initialises the library. 0, or -1 with a message.
+// Opens and initialises the library. 0, or -1 with a message. NCCL's oldest release here needs a driver that has all of
+// these functions.
 static int nvml_open(nvml *n, const char *path, char *message, size_t size) {
-	memset(n, 0, sizeof *n);
+	const struct { void *slot; const char *name; } functions[] = {
+		{&n->init, "nvmlInit_v2"},
+		{&n->shutdown, "nvmlShutdown"},
+		{&n->error_string, "nvmlErrorString"},
+		{&n->count, "nvmlDeviceGetCount_v2"},
+		{&n->by_index, "nvmlDeviceGetHandleByIndex_v2"},
+		{&n->name, "nvmlDeviceGetName"},
+		{&n->pci, "nvmlDeviceGetPciInfo_v3"},
+		{&n->compute_cap, "nvmlDeviceGetCudaComputeCapability"},
+		{&n->max_link_gen, "nvmlDeviceGetMaxPcieLinkGeneration"},
+		{&n->link_width, "nvmlDeviceGetCurrPcieLinkWidth"},
+		{&n->nvlink_cap, "nvmlDeviceGetNvLinkCapability"},
+		{&n->nvlink_state, "nvmlDeviceGetNvLinkState"},
+		{&n->nvlink_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2"},
+		{&n->fields, "nvmlDeviceGetFieldValues"},
+	};
 	n->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!n->lib) {
 		snprintf(message, size, "%s", dlerror());
 		return -1;
 	}
-	nvml_symbol(n, &n->init, "nvmlInit_v2");
-	nvml_symbol(n, &n->shutdown, "nvmlShutdown");
-	nvml_symbol(n, &n->error_string, "nvmlErrorString");
-	nvml_symbol(n, &n->count, "nvmlDeviceGetCount_v2");
-	nvml_symbol(n, &n->by_index, "nvmlDeviceGetHandleByIndex_v2");
-	nvml_symbol(n, &n->name, "nvmlDeviceGetName");
-	nvml_symbol(n, &n->pci, "nvmlDeviceGetPciInfo_v3");
-	nvml_symbol(n, &n->compute_cap, "nvmlDeviceGetCudaComputeCapability");
-	nvml_symbol(n, &n->max_link_gen, "nvmlDeviceGetMaxPcieLinkGeneration");
-	nvml_symbol(n, &n->link_width, "nvmlDeviceGetCurrPcieLinkWidth");
-	nvml_symbol(n, &n->nvlink_cap, "nvmlDeviceGetNvLinkCapability");
-	nvml_symbol(n, &n->nvlink_state, "nvmlDeviceGetNvLinkState");
-	nvml_symbol(n, &n->nvlink_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
-	nvml_symbol(n, &n->fields, "nvmlDeviceGetFieldValues");
-	if (!n->init || !n->shutdown || !n->count || !n->by_index || !n->pci || !n->compute_cap) {
-		snprintf(message, size, "%s: too old, functions are missing", path);
-		dlclose(n->lib);
-		return -1;
+	int rc = 0;
+	for (size_t i = 0; i < sizeof functions / sizeof *functions && rc == 0; i++) {
+		void *f = dlsym(n->lib, functions[i].name);
+		memcpy(functions[i].slot, &f, sizeof f); // C11 cannot convert void* to a function pointer; POSIX can
+		if (!f) {
+			snprintf(message, size, "%s: too old, %s is missing", path, functions[i].name);
+			rc = -1;
+		}
 	}
-	int rc = n->init();
-	if (rc != OK) {
-		snprintf(message, size, "%s: nvmlInit: %s", path, nvml_error(n, rc));
-		dlclose(n->lib);
-		return -1;
+	if (rc == 0 && (rc = n->init()) != OK) {
+		snprintf(message, size, "%s: nvmlInit: %s", path, n->error_string(rc));
+		rc = -1;
 	}
-	return 0;
+	if (rc != 0) dlclose(n->lib);
+	return rc;
 }
 
 static void nvml_close(nvml *n) {
@@ -109,60 +103,55 @@ static void nvml_close(nvml *n) {
 	dlclose(n->lib);
 }
 
-static int nvml_count(nvml *n, unsigned int *count) { return n->count(count); }
-static int nvml_by_index(nvml *n, unsigned int i, device *d) { return n->by_index(i, d); }
-static int nvml_pci(nvml *n, device d, pci_info *p) { return n->pci(d, p); }
-static int nvml_compute_cap(nvml *n, device d, int *major, int *minor) { return n->compute_cap(d, major, minor); }
-
-static void nvml_name(nvml *n, device d, char *name, unsigned int size) {
-	name[0] = 0;
-	if (!n->name || n->name(d, name, size) != OK) name[0] = 0;
-	name[size - 1] = 0;
-}
-
-static unsigned int nvml_max_link_gen(nvml *n, device d) {
-	unsigned int gen = 0;
-	return n->max_link_gen && n->max_link_gen(d, &gen) == OK ? gen : 0;
-}
-
-static unsigned int nvml_link_width(nvml *n, device d) {
-	unsigned int width = 0;
-	return n->link_width && n->link_width(d, &width) == OK ? width : 0;
-}
+// What a device tells; 0 and empty where it does not.
+typedef struct {
+	device handle;
+	pci_info pci;
+	char name[96];
+	int major, minor; // of its compute capability
+	unsigned int max_link_gen, link_width;
+	unsigned int c2c_links, c2c_mbps;
+} facts;
 
 // Reads one field of a device or of one of its links; 0 on failure.
 static int nvml_field(nvml *n, device d, unsigned int id, unsigned int scope, unsigned int *value) {
 	field_value f = {.field_id = id, .scope_id = scope};
-	if (!n->fields || n->fields(d, 1, &f) != OK || f.result != OK) return 0;
+	if (n->fields(d, 1, &f) != OK || f.result != OK) return 0;
 	*value = f.value.u;
 	return 1;
 }
 
-// Tells whether a link can carry P2P traffic and is up. From Hopper on only the field says whether it is up.
-static int nvml_nvlink_up(nvml *n, device d, unsigned int link, int compute_cap) {
+static int nvml_device(nvml *n, unsigned int index, facts *d) {
+	int rc = n->by_index(index, &d->handle);
+	if (rc == OK) rc = n->pci(d->handle, &d->pci);
+	if (rc == OK) rc = n->compute_cap(d->handle, &d->major, &d->minor);
+	if (rc != OK) return rc;
+	if (n->name(d->handle, d->name, sizeof d->name - 1) != OK) d->name[0] = 0;
+	if (n->max_link_gen(d->handle, &d->max_link_gen) != OK) d->max_link_gen = 0;
+	if (n->link_width(d->handle, &d->link_width) != OK) d->link_width = 0;
+	unsigned int count = 0;
+	if (d->major >= 9) nvml_field(n, d->handle, FIELD_C2C_COUNT, 0, &count);
+	for (unsigned int i = 0; i < count; i++) {
+		unsigned int up = 0;
+		if (nvml_field(n, d->handle, FIELD_C2C_STATUS, i, &up) && up == 1 &&
+			nvml_field(n, d->handle, FIELD_C2C_MAX_BW, i, &d->c2c_mbps)) d->c2c_links++;
+	}
+	return OK;
+}
+
+// Tells whether a link is up and can carry P2P traffic, and what is at its other end. From Hopper on only the field
+// says whether it is up.
+static int nvml_nvlink(nvml *n, const facts *d, unsigned int link, pci_info *remote) {
 	unsigned int p2p = 0, up = 0;
 	int state = 0;
-	if (!n->nvlink_cap || n->nvlink_cap(d, link, CAP_P2P, &p2p) != OK || !p2p) return 0;
-	if (compute_cap >= 90) return nvml_field(n, d, FIELD_NVLINK_STATE, link, &up) && up == 1;
-	return n->nvlink_state && n->nvlink_state(d, link, &state) == OK && state == 1;
+	if (n->nvlink_cap(d->handle, link, CAP_P2P, &p2p) != OK || !p2p) return 0;
+	if (d->major >= 9 ? !nvml_field(n, d->handle, FIELD_NVLINK_STATE, link, &up) || up != 1
+		: n->nvlink_state(d->handle, link, &state) != OK || state != 1) return 0;
+	return n->nvlink_remote(d->handle, link, remote) == OK;
 }
 
-static int nvml_nvlink_remote(nvml *n, device d, unsigned int link, pci_info *p) {
-	return n->nvlink_remote ? n->nvlink_remote(d, link, p) : -1;
-}
-
-static unsigned int nvml_c2c(nvml *n, device d, unsigned int *mbps) {
-	unsigned int count = 0, active = 0;
-	if (!nvml_field(n, d, FIELD_C2C_COUNT, 0, &count)) return 0;
-	for (unsigned int i = 0; i < count; i++) {
-		unsigned int up = 0, bw = 0;
-		if (nvml_field(n, d, FIELD_C2C_STATUS, i, &up) && up == 1 && nvml_field(n, d, FIELD_C2C_MAX_BW, i, &bw)) {
-			*mbps = bw;
-			active++;
-		}
-	}
-	return active;
-}
+static int nvml_count(nvml *n, unsigned int *count) { return n->count(count); }
+static const char *nvml_error(nvml *n, int rc) { return n->error_string(rc); }
 */
 import "C"
 
@@ -199,55 +188,30 @@ func (l NVMLLibrary) Devices() ([]NVMLDevice, error) {
 	}
 	devices := make([]NVMLDevice, count)
 	for i := range devices {
-		rc := nvmlDevice(&lib, i, &devices[i])
-		if rc != C.OK {
+		var d C.facts
+		if rc := C.nvml_device(&lib, C.uint(i), &d); rc != C.OK {
 			return nil, fmt.Errorf("%s: device %d: %s", path, i, C.GoString(C.nvml_error(&lib, rc)))
+		}
+		devices[i] = NVMLDevice{
+			Index:      i,
+			Name:       C.GoString(&d.name[0]),
+			BusID:      nvmlBusID(C.GoString(&d.pci.bus_id_legacy[0])),
+			Vendor:     uint16(d.pci.pci_device_id),
+			Device:     uint16(d.pci.pci_device_id >> 16),
+			SubVendor:  uint16(d.pci.pci_subsystem_id),
+			SubDevice:  uint16(d.pci.pci_subsystem_id >> 16),
+			ComputeCap: int(d.major)*10 + int(d.minor),
+			LinkGen:    int(d.max_link_gen),
+			LinkWidth:  int(d.link_width),
+			C2CLinks:   int(d.c2c_links),
+			C2CMBps:    int(d.c2c_mbps),
+		}
+		for link := range nvLinkSlots(devices[i].ComputeCap) {
+			var remote C.pci_info
+			if C.nvml_nvlink(&lib, &d, C.uint(link), &remote) != 0 {
+				devices[i].NVLinks = append(devices[i].NVLinks, nvmlBusID(C.GoString(&remote.bus_id_legacy[0])))
+			}
 		}
 	}
 	return devices, nil
-}
-
-func nvmlDevice(lib *C.nvml, index int, out *NVMLDevice) C.int {
-	var d C.device
-	if rc := C.nvml_by_index(lib, C.uint(index), &d); rc != C.OK {
-		return rc
-	}
-	var pci C.pci_info
-	if rc := C.nvml_pci(lib, d, &pci); rc != C.OK {
-		return rc
-	}
-	var major, minor C.int
-	if rc := C.nvml_compute_cap(lib, d, &major, &minor); rc != C.OK {
-		return rc
-	}
-	var name [96]C.char
-	C.nvml_name(lib, d, &name[0], C.uint(len(name)))
-	*out = NVMLDevice{
-		Index:      index,
-		Name:       C.GoString(&name[0]),
-		BusID:      nvmlBusID(C.GoString(&pci.bus_id_legacy[0])),
-		Vendor:     uint16(pci.pci_device_id),
-		Device:     uint16(pci.pci_device_id >> 16),
-		SubVendor:  uint16(pci.pci_subsystem_id),
-		SubDevice:  uint16(pci.pci_subsystem_id >> 16),
-		ComputeCap: int(major)*10 + int(minor),
-		LinkGen:    int(C.nvml_max_link_gen(lib, d)),
-		LinkWidth:  int(C.nvml_link_width(lib, d)),
-	}
-	for link := range nvLinkSlots(out.ComputeCap) {
-		if C.nvml_nvlink_up(lib, d, C.uint(link), C.int(out.ComputeCap)) == 0 {
-			continue
-		}
-		var remote C.pci_info
-		if C.nvml_nvlink_remote(lib, d, C.uint(link), &remote) != C.OK {
-			continue
-		}
-		out.NVLinks = append(out.NVLinks, nvmlBusID(C.GoString(&remote.bus_id_legacy[0])))
-	}
-	if out.ComputeCap >= 90 {
-		var mbps C.uint
-		out.C2CLinks = int(C.nvml_c2c(lib, d, &mbps))
-		out.C2CMBps = int(mbps)
-	}
-	return C.OK
 }

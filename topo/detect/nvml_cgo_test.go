@@ -52,7 +52,7 @@ func TestNVMLLibrarySaysWhatFailed(t *testing.T) {
 	for name, tt := range map[string]struct{ path, want string }{
 		"no library":    {"/nonexistent/libnvidia-ml.so.1", "cannot open shared object file"},
 		"no driver":     {buildNVML(t, "-DFAIL"), "nvmlInit: Driver Not Loaded"},
-		"other library": {"libdl.so.2", "functions are missing"},
+		"other library": {"libdl.so.2", "too old, nvmlInit_v2 is missing"},
 	} {
 		_, err := NVMLLibrary{Path: tt.path}.Devices()
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

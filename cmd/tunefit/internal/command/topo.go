@@ -81,7 +81,7 @@ NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 		if err != nil {
 			return nil, err
 		}
-		return m.links()
+		return m.links(), nil
 	}, writeLinks)
 }
 
@@ -270,16 +270,8 @@ func (m *topoMachine) overview() (*topoOverview, error) {
 	}
 	for _, g := range m.Nodes[topo.NodeGPU] {
 		e := gpuEntry{Name: g.Label(), GPU: g.GPU, BusID: g.GPU.Device.ID.BusID()}
-		cpu, err := m.LocalCPU(g)
-		if err != nil {
-			return nil, err
-		}
-		e.CPU = m.Label(cpu)
-		if len(m.Nodes[topo.NodeNET]) > 0 {
-			net, err := m.LocalNet(g, 0)
-			if err != nil {
-				return nil, err
-			}
+		e.CPU = m.Label(m.LocalCPU(g))
+		if net := m.LocalNet(g, 0); net != nil {
 			e.NIC = m.Label(net)
 		}
 		o.GPUs = append(o.GPUs, e)
@@ -398,47 +390,43 @@ type link struct {
 	Uses string        `json:"uses"`
 }
 
-func (m *topoMachine) links() (all []link, err error) {
+func (m *topoMachine) links() (all []link) {
 	for _, gpu := range m.Nodes[topo.NodeGPU] {
 		for _, to := range m.targets() {
 			path := m.Path(gpu, to)
 			if gpu == to || path.Type == topo.PathDIS {
 				continue
 			}
-			l := link{From: gpu.Label(), To: to.Name(), Path: path.Type, GBps: path.BW}
+			l := link{From: gpu.Label(), To: to.Name(), Path: path.Type, GBps: path.BW, Uses: m.uses(gpu, to)}
 			if to.GPU != nil {
 				l.To = to.Label()
-			}
-			if l.Uses, err = m.uses(gpu, to); err != nil {
-				return nil, fmt.Errorf("%s: %w", m.doc.File, err)
 			}
 			all = append(all, l)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // uses says how a GPU reaches another, or for which directions a port has GPUDirect RDMA.
-func (m *topoMachine) uses(gpu, to *topo.Node) (string, error) {
+func (m *topoMachine) uses(gpu, to *topo.Node) string {
 	if to.GPU == nil {
-		send, receive, err := m.gdrBothWays(gpu, to)
 		return map[[2]bool]string{
 			{true, true}: "GPUDirect RDMA", {false, true}: "GPUDirect RDMA for receiving",
 			{true, false}: "GPUDirect RDMA for sending", {}: "no GPUDirect RDMA",
-		}[[...]bool{send.Mode != topo.GDROff, receive.Mode != topo.GDROff}], err
+		}[[...]bool{m.CheckGDR(gpu, to, true).Mode != topo.GDROff, m.CheckGDR(gpu, to, false).Mode != topo.GDROff}]
 	}
-	t, err := m.transport(gpu, to)
-	if err != nil || t.use != usesP2P {
-		return t.use, err
+	t := m.transport(gpu, to)
+	if t.use != usesP2P {
+		return t.use
 	}
-	p2p, err := m.CheckP2P(gpu, to)
+	p2p := m.CheckP2P(gpu, to)
 	if p2p.Via >= 0 {
 		t.use += fmt.Sprintf(" via gpu%d", p2p.Via)
 	}
 	if p2p.Read {
 		t.use += ", reading"
 	}
-	return t.use, err
+	return t.use
 }
 
 func writeLinks(w io.Writer, all []link) {
@@ -600,14 +588,11 @@ func (m *topoMachine) explain(w io.Writer, from, to string) error {
 	var decisions []decision
 	switch {
 	case a.GPU != nil && b.GPU != nil:
-		decisions, err = m.explainGPUs(a, b, direct, da, db)
+		decisions = m.explainGPUs(a, b, direct, da, db)
 	case a.GPU != nil && b.Type == topo.NodeNET:
-		decisions, err = m.explainGDR(a, b, direct.Path(da, db).Type)
+		decisions = m.explainGDR(a, b, direct.Path(da, db).Type)
 	case a.Type == topo.NodeNET && b.GPU != nil:
-		decisions, err = m.explainGDR(b, a, direct.Path(db, da).Type)
-	}
-	if err != nil {
-		return err
+		decisions = m.explainGDR(b, a, direct.Path(db, da).Type)
 	}
 	writePath(w, fmt.Sprintf("%s to %s: ", m.Label(a), m.Label(b)), m.System, a, b)
 	sameLink := func(x, y *topo.Link) bool { return x.Type == y.Type && x.To.Name() == y.To.Name() }
@@ -645,11 +630,8 @@ func writePath(w io.Writer, title string, s *topo.System, from, to *topo.Node) {
 }
 
 // explainGPUs explains peer-to-peer, on which NCCL decides by the direct path, and the transport.
-func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *topo.Node) ([]decision, error) {
-	p2p, err := direct.CheckP2P(da, db)
-	if err != nil {
-		return nil, err
-	}
+func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *topo.Node) []decision {
+	p2p := direct.CheckP2P(da, db)
 	by := "the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"
 	if m.P2PLevel.Set {
 		by = "the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE"
@@ -662,8 +644,7 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 		all = append(all,
 			decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
 	}
-	transport, err := m.transport(a, b)
-	return append(all, transport), err
+	return append(all, m.transport(a, b))
 }
 
 // farther compares a distance with the level that decides.
@@ -674,11 +655,10 @@ func farther(distance topo.PathType, is bool, level topo.PathType, by string) st
 const usesP2P = "P2P"
 
 // transport is what connects two GPUs.
-func (m *topoMachine) transport(a, b *topo.Node) (decision, error) {
+func (m *topoMachine) transport(a, b *topo.Node) decision {
 	d := decision{what: "transport", use: "network"}
-	uses, err := m.UsesP2P(a, b)
 	switch {
-	case uses:
+	case m.UsesP2P(a, b):
 		d.use, d.why = usesP2P, "peer-to-peer is on"
 	case m.UsesSHM(a, b):
 		d.use, d.why = "SHM", "shared memory of the host, since peer-to-peer is off"
@@ -689,15 +669,12 @@ func (m *topoMachine) transport(a, b *topo.Node) (decision, error) {
 	default:
 		d.why = "peer-to-peer is off, and they share no host"
 	}
-	return d, err
+	return d
 }
 
 // explainGDR explains GPUDirect RDMA. direct is the type of the path before diversion.
-func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]decision, error) {
-	send, receive, err := m.gdrBothWays(gpu, net)
-	if err != nil {
-		return nil, err
-	}
+func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) []decision {
+	send, receive := m.CheckGDR(gpu, net, true), m.CheckGDR(gpu, net, false)
 	modes := [...]string{topo.GDROff: "off", topo.GDROn: "on",
 		topo.GDRPCI: "on, over PCIe and not the chip-to-chip link"}
 	all := []decision{
@@ -710,14 +687,7 @@ func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]d
 				fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)",
 					send.Near.Label())})
 	}
-	return all, nil
-}
-
-// gdrBothWays decides on GPUDirect RDMA for both directions.
-func (m *topoMachine) gdrBothWays(gpu, net *topo.Node) (send, receive topo.GDR, err error) {
-	send, errSend := m.CheckGDR(gpu, net, true)
-	receive, errReceive := m.CheckGDR(gpu, net, false)
-	return send, receive, cmp.Or(errSend, errReceive)
+	return all
 }
 
 func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathType) string {
