@@ -73,84 +73,46 @@ func (c *check) narrower() {
 	}
 }
 
-// hole is what no row matches between the sizes of two rows: calls of a key, whose releases are told apart.
-type hole struct {
-	key
-	last, next *row
-}
-
 // gaps finds sizes between the rows of one collective and kind of communicator that no row matches. It says
-// nothing if limits of bytes and of bytes per rank meet, because the gap then depends on the number of ranks.
+// nothing if limits of bytes and of bytes per rank meet, because the gap then depends on the number of ranks. A gap
+// between rows of a wider key is found for that key only, and none where a row matches the key in some releases.
 func (c *check) gaps() {
 	rows := slices.DeleteFunc(slices.Clone(c.rows), func(r *row) bool { return !r.active() || r.idle })
-	in := map[hole][]nccl.Releases{} // ascending
-	for _, releases := range releasesApart(rows) {
-		seen := map[key]bool{}
-		for _, at := range rows {
-			k := at.key.in(releases)
-			if !at.nccl.Contains(releases) || seen[k] {
-				continue
-			}
-			seen[k] = true
-			for _, h := range holes(rows, k, at.axis) {
-				if all := in[h]; len(all) > 0 && all[len(all)-1].Max+1 == releases.Min {
-					all[len(all)-1].Max = releases.Max
-				} else {
-					in[h] = append(all, releases)
-				}
-			}
-		}
-	}
-	for h, all := range in {
-		for _, releases := range all {
-			left := nccl.Range{Min: h.last.sizes.Max + 1, Max: h.next.sizes.Min - 1}
-			f := c.report("gap", h.next.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d",
-				h.next.collName(), h.key.in(releases), left, h.next.axis, h.last.Line, h.next.Line)
-			if left.Max/2 >= left.Min {
-				f.Severity = Note
-			}
-		}
-	}
-}
-
-// releasesApart cuts the releases that rows are for wherever one of their ranges begins or ends. Within each of the
-// parts, which ascend, no release is told from another one.
-func releasesApart(rows []*row) (parts []nccl.Releases) {
-	var begins []nccl.Version
-	for _, r := range rows {
-		begins = append(begins, r.nccl.Min, r.nccl.Max+1)
-	}
-	slices.Sort(begins)
-	begins = slices.Compact(begins)
-	for i := 1; i < len(begins); i++ {
-		parts = append(parts, nccl.Releases{Min: begins[i-1], Max: begins[i] - 1})
-	}
-	return parts
-}
-
-// holes goes through the rows that match all calls of a key, in ascending order of their first sizes. A gap between
-// rows of a wider key is found for that key only.
-func holes(rows []*row, k key, by axis) (found []hole) {
-	var match []*row
-	for _, r := range rows {
-		if !k.within(r.key) {
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(a.sizes.Min, b.sizes.Min) })
+	seen := map[key]bool{}
+	for _, at := range rows {
+		if seen[at.key] {
 			continue
 		}
-		if r.axis != by || by == byBoth {
-			return nil
+		seen[at.key] = true
+		match := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !at.key.within(r.key) })
+		if at.axis == byBoth || slices.ContainsFunc(match, func(r *row) bool { return r.axis != at.axis }) {
+			continue
 		}
-		match = append(match, r)
+		last := match[0]
+		for _, next := range match[1:] {
+			left := nccl.Range{Min: last.sizes.Max + 1, Max: next.sizes.Min - 1}
+			if last.sizes.Max < nccl.Inf && next.sizes.Min > left.Min && (next.key == at.key || last.key == at.key) &&
+				!partly(rows, at.key, left) {
+				f := c.report("gap", next.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d",
+					next.collName(), at.key, left, at.axis, last.Line, next.Line)
+				if left.Max/2 >= left.Min {
+					f.Severity = Note
+				}
+			}
+			if next.sizes.Max > last.sizes.Max {
+				last = next
+			}
+		}
 	}
-	slices.SortStableFunc(match, func(a, b *row) int { return cmp.Compare(a.sizes.Min, b.sizes.Min) })
-	last := match[0]
-	for _, r := range match[1:] {
-		if last.sizes.Max < nccl.Inf && r.sizes.Min > last.sizes.Max+1 &&
-			(r.key.in(k.nccl) == k || last.key.in(k.nccl) == k) {
-			found = append(found, hole{k.in(nccl.AnyRelease), last, r})
-		}
-		if r.sizes.Max > last.sizes.Max {
-			last = r
-		}
-	}
-	return found
+}
+
+// partly reports whether rows match some of the sizes for a key in some of its releases only.
+func partly(rows []*row, k key, sizes nccl.Range) bool {
+	return slices.ContainsFunc(rows, func(r *row) bool {
+		in := k
+		in.nccl = r.nccl
+		_, any := r.sizes.And(sizes)
+		return any && in.within(r.key) && k.nccl.Overlaps(r.nccl) && !k.within(r.key)
+	})
 }

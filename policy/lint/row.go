@@ -54,12 +54,6 @@ func (k key) within(wider key) bool {
 		policy.NameCovers(wider.name, k.name)
 }
 
-// in is the key in some releases.
-func (k key) in(releases nccl.Releases) key {
-	k.nccl = releases
-	return k
-}
-
 // ofAnyCall drops what may differ between calls of one communicator, and between communicators of one shape.
 func (k key) ofAnyCall() key {
 	k.nccl, k.name = nccl.AnyRelease, ""

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -242,45 +241,21 @@ func underConditions(set *fit.Set, rows []fit.Row) []fit.Row {
 
 // unlike is the error for groups that were measured under several conditions.
 func unlike(set *fit.Set) error {
-	var lines, names []string
-	short := map[string]int{"graph": 1, "eager": 1} // how many sets of a group the name means, at most
-	onlyVariables := false
+	var lines []string
 	for _, g := range set.Groups {
 		if len(g.Under) < 2 {
 			continue
 		}
-		of := map[string]int{}
-		options := map[string]bool{}
 		for _, under := range slices.SortedFunc(maps.Keys(g.Under), bench.Conditions.Compare) {
-			onlyVariables = onlyVariables || options[under.Options]
-			options[under.Options] = true
-			rows := wording.Plural(g.Under[under], "row")
-			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, rows, under))
-			if name := strconv.Quote(under.String()); !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-			for name := range short {
-				if under.Named(name) {
-					of[name]++
-				}
-			}
-		}
-		for name := range short {
-			short[name] = max(short[name], of[name])
+			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, wording.Plural(g.Under[under], "row"), under))
 		}
 	}
 	if lines == nil {
 		return nil
 	}
-	if short["graph"] == 1 && short["eager"] == 1 {
-		names = []string{"graph", "eager"}
-	}
-	if onlyVariables {
-		names = append(names, runsFastest+", which compares the variables")
-	}
 	return fmt.Errorf("these were measured under different options of nccl-tests, or variables that change NCCL's "+
-		"default, and are never compared:\n%s\nnothing was written (--runs names what to fit: %s)",
-		strings.Join(lines, "\n"), strings.Join(names, " or "))
+		"default, and are never compared:\n%s\nnothing was written (--runs names what to fit: graph, eager, one of these "+
+		"in quotes, or %s, which compares the variables)", strings.Join(lines, "\n"), runsFastest)
 }
 
 // mixed is the error for measurements of different GPUs.
@@ -300,18 +275,15 @@ func mixed(set *fit.Set) error {
 // mayWrite refuses files that are there, those that are read, and one file for two
 // purposes.
 func (f *fitFlags) mayWrite(read ...string) error {
-	seen := map[string]string{}
-	for _, o := range []struct{ flag, file string }{{"--output", f.model}, {"--csv", f.csv}, {"--report", f.report}} {
+	out := []struct{ flag, file string }{{"--output", f.model}, {"--csv", f.csv}, {"--report", f.report}}
+	for i, o := range out {
 		if err := cli.MayWrite(o.file, f.force, read...); err != nil {
 			return err
 		}
-		for file, other := range seen {
-			if o.file != "" && cli.SameFile(file, o.file) {
-				return cli.Usagef("%s and %s name the same file, %s", other, o.flag, o.file)
+		for _, other := range out[:i] {
+			if o.file != "" && other.file != "" && cli.SameFile(other.file, o.file) {
+				return cli.Usagef("%s and %s name the same file, %s", other.flag, o.flag, o.file)
 			}
-		}
-		if o.file != "" {
-			seen[o.file] = o.flag
 		}
 	}
 	return nil
@@ -618,31 +590,30 @@ func chosenApart(set *fit.Set, others *fit.Pool, rows []fit.Row) (lines []string
 		if of == nil {
 			continue
 		}
-		var first, last uint64
-		said, worst := "", 0.0
-		end := func() {
-			if said != "" {
-				lines = append(lines, fmt.Sprintf("%s at %s: %s, which takes up to %.2f times as long %s", g.Key,
-					cli.SizeRange(first, last), said, worst, kept))
+		type difference struct{ mine, theirs string }
+		said, first, last, worst := difference{}, uint64(0), uint64(0), 0.0
+		say := func() {
+			if said != (difference{}) {
+				lines = append(lines, fmt.Sprintf("%s at %s: %s %s, %s %s, which takes up to %.2f times as long %s", g.Key,
+					cli.SizeRange(first, last), said.mine, kept, said.theirs, left, worst, kept))
 			}
 		}
 		for _, d := range g.Default {
 			if !slices.ContainsFunc(of.Default, func(o fit.Point) bool { return o.Bytes == d.Bytes }) {
 				continue
 			}
-			text := ""
-			mine, their := chosenBy(rows, g, d), chosenBy(theirs, g, d)
+			mine, their, now := chosenBy(rows, g, d), chosenBy(theirs, g, d), difference{}
 			factor := their.Micros / mine.Micros
 			if factor > leastApart && mine.Micros > 0 {
-				text = fmt.Sprintf("%s %s, %s %s", inWords(mine, d), kept, inWords(their, d), left)
+				now = difference{inWords(mine, d), inWords(their, d)}
 			}
-			if text != said {
-				end()
-				first, said, worst = d.Bytes, text, 0
+			if now != said {
+				say()
+				said, first, worst = now, d.Bytes, 0
 			}
 			last, worst = d.Bytes, max(worst, factor)
 		}
-		end()
+		say()
 	}
 	return lines, nil
 }
