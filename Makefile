@@ -43,8 +43,8 @@ endif
 GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum Makefile
 # What tunefit has in it besides.
 EMBEDDED   := configs/topo/dgx-h100.xml policy/lint/rules.txt $(shell find policy/fit/report/assets -type f)
-C_SOURCES  := $(shell find tuner internal/abi internal/host internal/testkit -name '*.[ch]' -o -name '*.map')
-HOST       := internal/host/host.c
+C_SOURCES  := $(shell find tuner internal/abi internal/probe internal/testkit -name '*.[ch]' -o -name '*.map')
+HOST       := internal/testkit/host/host.c
 
 # Only what exports.map names leaves the library; all symbols are bound when it is loaded,
 # after which its tables of addresses cannot be written; and the Go runtime in it sends

@@ -12,8 +12,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
@@ -214,7 +214,7 @@ func TestGrid(t *testing.T) {
 		!strings.Contains(log, "(there are: allreduce 1x4)") {
 		t.Error(log)
 	}
-	if !host.Supported {
+	if !probe.Supported {
 		return
 	}
 	env := slices.Concat(logged, []string{grid, "NCCL_TUNER_PLUGIN=" + testlib.Library,

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/host"
 )
 
 // ncclLog is NCCL's log of this process, in the form of 2.30.7 (src/debug.cc).

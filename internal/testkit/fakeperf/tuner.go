@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/host"
 )
 
 // plugin is the tuner that NCCL would load. It runs in a child process and sees one rank of the communicator.
@@ -32,8 +33,8 @@ func (t *test) loadTuner() (*plugin, error) {
 	if strings.EqualFold(value, "none") {
 		return nil, nil
 	}
-	lib, err := host.Probe(context.Background(), value, os.Environ())
-	refused := (*host.NotLoadedError)(nil)
+	lib, err := probe.Open(context.Background(), value, os.Environ())
+	refused := (*probe.NotLoadedError)(nil)
 	missing := func(f failure) bool { return f.what == failNoPlugin && f.isNow(t.settings.start) }
 	if errors.As(err, &refused) || slices.ContainsFunc(t.settings.fails, missing) {
 		t.log.info("INIT,TUNING", "TUNER/Plugin: Could not find: %s", value)
@@ -45,7 +46,7 @@ func (t *test) loadTuner() (*plugin, error) {
 	return t.openTuner(value, lib)
 }
 
-func (t *test) openTuner(value string, lib *host.Library) (*plugin, error) {
+func (t *test) openTuner(value string, lib *probe.Library) (*plugin, error) {
 	abi := t.settings.nccl.ABI(func(abi int) bool { return lib.Tuners[abi] != "" })
 	if abi == 0 {
 		t.log.info("INIT,TUNING", "External tuner plugin %s is unsupported", value)

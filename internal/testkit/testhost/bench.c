@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../../internal/host/host.h"
+#include "../host/host.h"
 #include "../../../tuner/plugin/profiler_abi.h"
 #include "costs.h"
 

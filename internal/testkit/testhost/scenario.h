@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../../internal/host/host.h"
+#include "../host/host.h"
 
 enum { CELLS = NUM_ALGOS * NUM_PROTOS, MAX_TABLE = 64 };
 #define CELL(algo, proto) ((algo) * NUM_PROTOS + (proto))

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../../internal/host/host.h"
+#include "../host/host.h"
 #include "process.h"
 
 /* A job has four ranks. Each is in one communicator of each mesh that it uses. */

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
 )
 
 // Root is the project's folder.
@@ -52,7 +52,7 @@ func Run(m *testing.M) (code int) {
 	CleanEnvironment()
 	_, here, _, _ := runtime.Caller(0)
 	Root, _, _ = strings.Cut(filepath.Dir(here), "/internal/testkit")
-	if !host.Supported {
+	if !probe.Supported {
 		return m.Run()
 	}
 	dir := os.Getenv(envBuild)
@@ -78,7 +78,7 @@ func Run(m *testing.M) (code int) {
 // NeedPlugin skips a test of a build that cannot load the library.
 func NeedPlugin(t *testing.T) {
 	t.Helper()
-	if !host.Supported {
+	if !probe.Supported {
 		t.Skip("SKIPPED: built without cgo, there is no plugin to ask")
 	}
 }

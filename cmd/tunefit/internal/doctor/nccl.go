@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
@@ -23,7 +23,7 @@ const takesNoPath nccl.Version = 22703
 
 // newestABI is the newest version of the tuner ABI that a release knows and that the library has; 0 for none. Without
 // a library it is the newest that the release knows.
-func newestABI(release nccl.Version, library *host.Library) int {
+func newestABI(release nccl.Version, library *probe.Library) int {
 	if library == nil {
 		return release.ABI(nil)
 	}
@@ -34,7 +34,7 @@ func newestABI(release nccl.Version, library *host.Library) int {
 }
 
 func (d *doctor) examineNCCL(ctx context.Context, r *report) {
-	if !host.Supported {
+	if !probe.Supported {
 		r.unknown("this tunefit was built without cgo and cannot load %s", localenv.LibNCCL)
 		return
 	}
@@ -95,7 +95,7 @@ func (d *doctor) probeNCCL(ctx context.Context, r *report, name, whose string) (
 }
 
 // judgeNCCL says what an NCCL does with our library.
-func (d *doctor) judgeNCCL(r *report, lib *host.Library, whose string) {
+func (d *doctor) judgeNCCL(r *report, lib *probe.Library, whose string) {
 	if lib.NCCL == 0 {
 		r.warn("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)
 		return
@@ -109,7 +109,7 @@ func (d *doctor) judgeNCCL(r *report, lib *host.Library, whose string) {
 		name = "RCCL"
 	}
 	what := fmt.Sprintf("%s%s %s, %s", whose, name, version, lib.Path)
-	var plugin *host.Library
+	var plugin *probe.Library
 	if p := d.plugin(); p.ours {
 		plugin = p.lib
 	}
@@ -148,7 +148,7 @@ const withCallConfigs nccl.Version = 23102
 const withSymmetricKernels nccl.Version = 22703
 
 // peculiarities says what goes wrong with this library in this environment.
-func (d *doctor) peculiarities(r *report, lib *host.Library, what string) {
+func (d *doctor) peculiarities(r *report, lib *probe.Library, what string) {
 	version := nccl.Version(lib.NCCL)
 	if lib.NCCLX && d.env.Get(ncclxTuner) != "" {
 		r.fail("unset "+ncclxTuner+"; "+tuner.EnvConfigFile+" can name the same file",

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -32,8 +32,8 @@ func loadsNone(value string) bool {
 
 // pluginFound is what NCCL would load as the tuner.
 type pluginFound struct {
-	said []string      // of each name that NCCL tries, why it cannot be loaded
-	lib  *host.Library // nil: none
+	said []string       // of each name that NCCL tries, why it cannot be loaded
+	lib  *probe.Library // nil: none
 	path string
 	file string // the path without links
 	ours bool
@@ -60,7 +60,7 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 	}
 	for _, name := range pluginNames(value) {
 		lib, err := d.env.Probe(ctx, name)
-		if refused := (*host.NotLoadedError)(nil); errors.As(err, &refused) {
+		if refused := (*probe.NotLoadedError)(nil); errors.As(err, &refused) {
 			p.said = append(p.said, refused.Reason)
 			continue
 		}
@@ -103,7 +103,7 @@ func (d *doctor) examinePlugin(_ context.Context, r *report) {
 		r.fail(do, "%s: NCCL loads no tuner", shown)
 	case late:
 		r.timedOut(d, "whether NCCL can load "+shown+" is not known")
-	case p.err != nil && !host.Supported:
+	case p.err != nil && !probe.Supported:
 		r.unknown("%v", p.err)
 	case p.err != nil:
 		r.fail(do, "%s cannot be loaded: %v", shown, p.err)

@@ -12,8 +12,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -266,13 +266,13 @@ func bypasses(r *report, e *localenv.Environment) {
 }
 
 // isRCCL goes by the file's name, since RCCL tells NCCL's version.
-func isRCCL(lib *host.Library) bool { return strings.HasPrefix(filepath.Base(lib.Path), "librccl") }
+func isRCCL(lib *probe.Library) bool { return strings.HasPrefix(filepath.Base(lib.Path), "librccl") }
 
 // examineRCCL says what AMD's library decides by itself.
 //
 // Source: RCCL's src/misc/msccl/msccl_lifecycle.cc and src/init.cc; of its own tuner src/plugin/tuner.cc and
 // src/plugin/tuner/csv_tuner.cc in ROCm/rocm-systems; of direct access rcclDdaEnabled in src/collectives.cc there.
-func (d *doctor) examineRCCL(r *report, lib *host.Library, what string) {
+func (d *doctor) examineRCCL(r *report, lib *probe.Library, what string) {
 	const beforeOwnTuner nccl.Version = 22800   // NCCL's release that RCCL was at, some months before it had one
 	const withDirectAccess nccl.Version = 23004 // builds of that number differ: some do not have it yet
 	version := nccl.Version(lib.NCCL)

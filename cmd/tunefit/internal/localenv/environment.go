@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -196,8 +196,8 @@ func InstalledNCCL() nccl.Version {
 }
 
 // Probe looks at a library as a process of the job would see it.
-func (e *Environment) Probe(ctx context.Context, name string) (*host.Library, error) {
-	return host.Probe(ctx, name, e.process)
+func (e *Environment) Probe(ctx context.Context, name string) (*probe.Library, error) {
+	return probe.Open(ctx, name, e.process)
 }
 
 // PythonNCCLs lists the NCCLs of PyTorch's wheels: those of the Python that the environment selects, and of the

@@ -1,6 +1,6 @@
 /*
- * Looks at one shared library, for tunefit doctor. Like serve.c it runs in a child
- * process before Go begins, under the name below, and never becomes a Go program.
+ * Looks at one shared library, for tunefit doctor. It runs in a child process
+ * before Go begins, under the name below, and never becomes a Go program.
  * The library is opened by the name given, as NCCL opens a plugin: with a slash it
  * is a file, without one the dynamic loader looks for it. It prints, each on a line
  * of its own and only what there is:
@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host.h"
+#include "../abi/abi.h"
 
 static void probe_nccl(void *lib) {
     void *symbol = dlsym(lib, "ncclGetVersion");
@@ -36,12 +36,12 @@ static void probe_nccl(void *lib) {
 }
 
 /* All versions of the table begin with the name. */
-static void probe_tuner(void *lib, const char *path) {
-    struct host h;
+static void probe_tuner(void *lib) {
     for (int abi = ABI_OLDEST; abi <= ABI_NEWEST; abi++) {
-        if (host_load(&h, path, abi) || h.abi != abi) continue;
-        const char *name = *(const char *const *)h.table;
-        printf("tuner %d %s\n", abi, name ? name : "");
+        char symbol[32];
+        snprintf(symbol, sizeof symbol, "ncclTunerPlugin_v%d", abi);
+        const char *const *table = dlsym(lib, symbol);
+        if (table) printf("tuner %d %s\n", abi, *table ? *table : "");
     }
     void *symbol = dlsym(lib, "tunergoVersion");
     if (!symbol) return;
@@ -60,7 +60,7 @@ __attribute__((constructor)) static void probe(int argc, char **argv) {
     struct link_map *map;
     if (dlinfo(lib, RTLD_DI_LINKMAP, &map) == 0) printf("path %s\n", map->l_name);
     probe_nccl(lib);
-    probe_tuner(lib, argv[1]);
+    probe_tuner(lib);
     fflush(stdout);
     _exit(0);
 }

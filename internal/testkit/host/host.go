@@ -7,6 +7,3 @@ package host
 import "C"
 
 import _ "github.com/nccl-tuner-go/nccl-tuner-go/internal/abi" // abi.h
-
-// Supported reports whether this build can load plugins: it takes cgo.
-const Supported = true

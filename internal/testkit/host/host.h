@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "../abi/abi.h"
+#include "../../abi/abi.h"
 
 /* A later version's table has the functions of an earlier one at the same places, which abi.h
  * asserts. So it is read as that of the version that brought a function's arguments. */

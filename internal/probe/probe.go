@@ -1,4 +1,7 @@
-package host
+// Package probe looks at a shared library: what it is, and which versions of the tuner ABI it has. It loads the library
+// in a child process, so that it cannot harm the caller and its Go runtime cannot disturb the caller's. The child is this
+// program again: a C constructor (probe.c) takes over before Go begins.
+package probe
 
 import (
 	"bytes"
@@ -27,9 +30,12 @@ type NotLoadedError struct{ Reason string }
 
 func (e *NotLoadedError) Error() string { return e.Reason }
 
-// Probe opens a library in a child process with the environment given, by name as
+// Supported reports whether this build can load libraries: it takes cgo.
+var Supported bool
+
+// Open opens a library in a child process with the environment given, by name as
 // dlopen does: without a slash the loader looks for it in that environment.
-func Probe(ctx context.Context, name string, environ []string) (*Library, error) {
+func Open(ctx context.Context, name string, environ []string) (*Library, error) {
 	if !Supported {
 		return nil, errors.New("this program was built without cgo and cannot load a library")
 	}

@@ -1,3 +1,7 @@
+// Package host is the other side of the tuner ABI, for tests and simulated nccl-tests: it loads a tuner plugin the way
+// NCCL does and asks it. The plugin runs in a child process, so that it cannot harm the caller and the caller's Go
+// runtime cannot disturb the plugin's. The child is this program again: a C constructor (serve.c) takes over before Go
+// begins. Load starts the child, which the Plugin owns until Close.
 package host
 
 import (
@@ -13,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -70,7 +75,7 @@ type Answer struct {
 // Load starts a child process that loads the library at path as NCCL does. The child asks the plugin by the newest
 // version of the ABI that the library has, up to abi. Close ends the child.
 func Load(path string, abi int) (*Plugin, error) {
-	if !Supported {
+	if !probe.Supported {
 		return nil, errors.New("this program was built without cgo and cannot load a plugin")
 	}
 	self, err := os.Executable()
