@@ -1,6 +1,6 @@
 // Package probe looks at a shared library: what it is, and which versions of the tuner ABI it has. It loads the library
-// in a child process, so that it cannot harm the caller and its Go runtime cannot disturb the caller's. The child is this
-// program again: a C constructor (probe.c) takes over before Go begins.
+// in a child process, so that it cannot harm the caller and its Go runtime cannot disturb the caller's. The child is
+// this program again: a C constructor (probe.c) takes over before Go begins.
 package probe
 
 import (
