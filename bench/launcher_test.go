@@ -30,6 +30,7 @@ func TestPrefixes(t *testing.T) {
 		"PRRTE":            each("[prterun-head-7@1,0]<stdout>: L"),
 		"PALS":             each("nid00N.cluster 0: L"),
 		"pdsh":             each("node12: L"),
+		"host":             each("worker: L"),
 		"line numbers":     each("  10N\tL"),
 		"GitLab": func(n int, line string) string {
 			return fmt.Sprintf("2024-05-01T12:00:0%d.000000Z 0%x%c %s", n, n+6, "OE"[n%2], line)
@@ -54,8 +55,8 @@ func TestPrefixes(t *testing.T) {
 			continue
 		}
 		if s := r.Samples[0]; s.Micros != 41.5 || s.Ranks != 2 || s.Nodes != 1 || s.Selection != SelectionForced ||
-			s.Setup.Options == "" || len(r.Notes) > 0 {
-			t.Errorf("%s: %+v, %v", name, s, r.Notes)
+			s.Setup.Options != "-t 1 -g 1 -n 20 -w 5" || len(r.Notes) > 0 {
+			t.Errorf("%s: %+v under %q, %v", name, s, s.Setup.Options, r.Notes)
 		}
 	}
 }
@@ -63,6 +64,35 @@ func TestPrefixes(t *testing.T) {
 func object(key, line string) string {
 	text, _ := json.Marshal(map[string]string{key: line, "stream": "stdout"})
 	return string(text)
+}
+
+// Lines of two processes, each with a test of its own: their tags tell them apart, and without one they are refused.
+func TestRunsApart(t *testing.T) {
+	runs := [2][]string{}
+	for i := range runs {
+		run := strings.ReplaceAll(head("all_reduce_perf", 1, 4), "node0", fmt.Sprintf("node%d", i))
+		runs[i] = strings.Split(run+line(1<<20, "sum", -1, 41.5, 40.25, 1.5)+tail(0), "\n")
+	}
+	for tag, want := range map[string]string{"%d: ": "1x4 1x4 1x4 1x4 ", "node%d: ": "1x4 1x4 1x4 1x4 ",
+		"10:11:12 [%d] ": "1x4 1x4 1x4 1x4 ", "[1,%d]<stdout>:": "1x4 1x4 1x4 1x4 ", "": ""} {
+		text := ""
+		for n := range runs[0] {
+			for i := range runs {
+				if tag != "" {
+					text += fmt.Sprintf(tag, i)
+				}
+				text += runs[i][n] + "\n"
+			}
+		}
+		r, err := Read(strings.NewReader(text), "x.log", Options{})
+		got := ""
+		for _, s := range r.Samples {
+			got += s.Comm.String() + " "
+		}
+		if err != nil || got != want || want == "" && (len(r.Rejected) != 1 || r.Rejected[0].Reason != rejectMixed) {
+			t.Errorf("%q: %v, %q, %+v\n%s", tag, err, got, r.Rejected, text)
+		}
+	}
 }
 
 // nccl-tests prints a row in pieces, and Open MPI puts its tag before each.

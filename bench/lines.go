@@ -55,7 +55,8 @@ func plain(line []byte) []byte {
 }
 
 // wrappers are the keys under which collectors of logs keep a line, each line in an object of JSON.
-var wrappers = []string{"log", "message", "msg", "line", "textPayload", "MESSAGE", "@message", "body", "text"}
+var wrappers = []string{"log", "message", "msg", "line", "textPayload", "MESSAGE", "@message", "body", "text",
+	"payload", "content", "_raw", "event", "output", "data"}
 
 // Unwrap returns the line that a collector of logs has put into an object of JSON.
 func Unwrap(line []byte) (text []byte, ok bool) {
@@ -159,11 +160,7 @@ func kindOf(c byte) byte {
 
 // untag blanks the tag within a line: nccl-tests writes a row in pieces, and a launcher puts its tag before each.
 func (s *scanner) untag(row []byte) []byte {
-	if s.tag == "" {
-		return row
-	}
-	last := s.tag[len(s.tag)-1]
-	if kindOf(last) == '0' || kindOf(last) == 'a' || bytes.IndexByte(row, last) < 0 {
+	if !strings.Contains(s.tag, "]") || bytes.IndexByte(row, ']') < 0 { // others tag whole lines
 		return row
 	}
 	bare := make([]byte, 0, len(row))

@@ -160,7 +160,8 @@ func (u *testRun) apart(op operation, comm nccl.Comm) string {
 	isLater := func(r row) bool { return r.Pass > 1 }
 	switch {
 	case u.isCSV:
-	case u.devices.twice, u.headers > 1 && (u.ends > 1 || u.inherited || slices.ContainsFunc(u.rows, isLater)):
+	case u.devices.twice, u.mixed,
+		u.headers > 1 && (!u.ended || u.ends > 1 || u.inherited || slices.ContainsFunc(u.rows, isLater)):
 		return rejectMixed
 	case sendsNothing, u.devices.listed == 1 && u.comm.Ranks == 0 && comm.Ranks < 2 && u.settings.perProcess() == 1:
 		return rejectAlone

@@ -33,6 +33,7 @@ type heading struct {
 	program  string     // all_reduce_perf; empty: not said
 	header   bool       // "# nThread" was seen
 	headers  int        // without a row between them
+	mixed    bool       // with the header of another process
 	settings settings
 	devices  devices
 	comm     nccl.Comm // as NCCL's log says

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -84,22 +85,24 @@ func (t *textReader) streamsOf(start []byte) {
 		if first == "" {
 			first = t.tag
 		}
-		lines[string(tag)]++
-		heads[string(tag)] = heads[string(tag)] || bytes.HasPrefix(bytes.TrimLeft(text, "# "), []byte("nThread "))
+		of := streamOf(tag)
+		lines[of]++
+		heads[of] = heads[of] || bytes.HasPrefix(bytes.TrimLeft(text, "# "), []byte("nThread "))
 	}
-	const few = 3 // a time, a number of a line and the like do not repeat
-	maps.DeleteFunc(heads, func(tag string, has bool) bool {
-		return !has || lines[tag] < few || clockTime.MatchString(tag)
-	})
+	const few = 3 // a number of a line and the like do not repeat
+	maps.DeleteFunc(heads, func(of string, has bool) bool { return !has || lines[of] < few })
 	t.tag, t.streams = first, map[string]*stream{"": t.stream}
 	if len(heads) > 1 {
-		for tag := range heads {
-			t.streams[tag] = &stream{run: newRun(t.r.File, 1, nil)}
+		for of := range heads {
+			t.streams[of] = &stream{run: newRun(t.r.File, 1, nil)}
 		}
 	}
 }
 
-var clockTime = regexp.MustCompile(`[0-9]{2}:[0-9]{2}`)
+var clockTime = regexp.MustCompile(`\S*[0-9]{2}:[0-9]{2}\S*`)
+
+// streamOf is a tag without the time.
+func streamOf(tag []byte) string { return strings.TrimSpace(string(clockTime.ReplaceAll(tag, nil))) }
 
 // beginning is what all lines of a text begin with.
 func beginning(text []byte) (same []byte) {
@@ -127,8 +130,8 @@ func (t *textReader) take(line []byte, cut bool) {
 		return
 	}
 	tag, text := t.part(line)
-	if s := t.streams[string(tag)]; s != nil {
-		t.stream = s
+	if len(t.streams) > 1 {
+		t.stream = cmp.Or(t.streams[streamOf(tag)], t.stream)
 	}
 	if l, ok := t.log(text); ok {
 		t.logged(l)
@@ -212,9 +215,21 @@ func (t *textReader) begin(seen bool) {
 	if before := t.run; seen || len(before.rows) > 0 || before.inherited {
 		t.closed(t.run)
 		t.run = newRun(t.r.File, t.line, before.mark)
-		if before.header && len(before.rows) == 0 && before.failure.line == 0 {
+		t.run.mixed = before.mixed
+		if len(before.rows) == 0 && before.failure.line == 0 {
 			t.run.headers = before.headers
 		}
+	}
+}
+
+// beginHeader begins a run at the start of a header. Where the one before it has listed no device, it is another
+// process's.
+func (t *textReader) beginHeader(seen bool) {
+	before := t.run
+	t.begin(seen)
+	if t.run != before {
+		t.run.mixed = before.header && before.devices.ranks == nil && !before.layout.known && len(before.rows) == 0 &&
+			before.failure.line == 0
 	}
 }
 
@@ -298,7 +313,7 @@ func (t *textReader) header(line []byte) bool {
 	begins := func(with string) bool { return bytes.HasPrefix(body, []byte(with)) }
 	switch run := t.run; {
 	case begins("nccl-tests version"), begins("NCCL Tests compiled"):
-		t.begin(run.header || run.ended || run.layout.known)
+		t.beginHeader(run.header || run.ended || run.layout.known)
 	case begins("tunefit sweep "):
 		m := markOf(body)
 		if m == nil {
@@ -307,11 +322,11 @@ func (t *textReader) header(line []byte) bool {
 		t.begin(run.header)
 		t.run.mark = m
 	case begins("Collective test starting:"):
-		t.begin(run.program != "" || run.header)
+		t.beginHeader(run.program != "" || run.header)
 		_, program, _ := bytes.Cut(body, []byte(":"))
 		t.run.program = string(bytes.TrimSpace(program))
 	case begins("nThread "):
-		t.begin(run.header || run.layout.known)
+		t.beginHeader(run.header || run.layout.known)
 		t.run.header = true
 		t.run.headers++
 		t.said.take(&t.run.mentions)
