@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -195,9 +196,6 @@ func Read(name string, r io.Reader) (*Document, error) {
 	if len(src) > MaxFileBytes {
 		return nil, p.errorf("file is larger than %d bytes", MaxFileBytes)
 	}
-	if p.has("\xef\xbb\xbf") {
-		return nil, p.errorf("the file begins with a byte order mark, which NCCL refuses")
-	}
 	root, err := p.document()
 	if err != nil {
 		return nil, err
@@ -223,6 +221,21 @@ var childrenOf = map[string][]string{
 	"nic":    {"net"},
 }
 
+// A tag as NCCL reads it, without its end of line: one blank or more before an attribute, and values in quotes. A name
+// alone has an empty value. The name may be missing, which is how NCCL writes a blank that it once read before />.
+const (
+	tagWord  = `[^ \t\r\n=<>/"']`
+	tagName  = `[^ \t\r\n=<>/"'?]` + tagWord + `*`
+	tagValue = `(?:=("[^"]*"|'[^']*'))?`
+)
+
+var (
+	tagForm  = regexp.MustCompile(`^<(/?)(` + tagName + `)((?: ` + tagWord + `*` + tagValue + `)*)(/?)>`)
+	attrForm = regexp.MustCompile(` (` + tagWord + `*)` + tagValue)
+	// tagBegin is what can be read of a tag that has another form.
+	tagBegin = regexp.MustCompile(`^(?:</?` + tagName + `(?: ` + tagWord + `*` + tagValue + `)*)?`)
+)
+
 type xmlParser struct {
 	file      string
 	src       []byte
@@ -238,11 +251,62 @@ func (p *xmlParser) errorf(format string, args ...any) error {
 	return &SyntaxError{p.file, p.line, p.pos - p.lineStart + 1, fmt.Sprintf(format, args...)}
 }
 
+// noTag is the error for text that NCCL does not read, where that begins.
+func (p *xmlParser) noTag() error {
+	const most = 24
+	p.advance(len(tagBegin.Find(p.src[p.pos:])))
+	text := p.src[p.pos:]
+	return p.errorf("NCCL does not read %q here (needed: %s: tags on one line each, blanks between attributes and no "+
+		"tabs, values in quotes, no <?xml ...?>)", text[:min(most, len(text))], needed)
+}
+
+// openElement is one whose end has not come. What NCCL ignores is checked and not kept.
+type openElement struct {
+	*Element
+	keep bool
+}
+
 // document reads all top-level elements, so that an error after the system is found too, and returns the first system.
 func (p *xmlParser) document() (*Element, error) {
 	top := &Element{}
-	if err := p.content(top, true, 0); err != nil {
-		return nil, err
+	for open := []openElement{{top, true}}; ; {
+		p.advance(len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " \r\n")))
+		parent, rest := open[len(open)-1], p.src[p.pos:]
+		if len(rest) == 0 && len(open) == 1 {
+			break
+		} else if len(rest) == 0 {
+			return nil, p.errorf("<%s> of line %d is not closed", parent.Name, parent.Line)
+		}
+		if comment, is := bytes.CutPrefix(rest, []byte("<!--")); is {
+			n := bytes.Index(comment, []byte("-->"))
+			if n < 0 {
+				return nil, p.errorf("<!-- has no -->")
+			}
+			p.advance(len("<!--") + n + len("-->"))
+			continue
+		}
+		m := tagForm.FindSubmatch(rest)
+		if m == nil || len(m[1]) > 0 && len(m[3])+len(m[5]) > 0 {
+			return nil, p.noTag()
+		}
+		switch name := string(m[2]); {
+		case len(m[1]) == 0:
+			e, keep, err := p.element(parent, name, m[3])
+			if err != nil {
+				return nil, err
+			}
+			if len(m[5]) == 0 {
+				open = append(open, openElement{e, keep})
+			}
+			if len(open) > MaxDepth {
+				return nil, p.errorf("elements are nested deeper than %d", MaxDepth)
+			}
+		case name != parent.Name:
+			return nil, p.errorf("</%s> closes nothing (open: <%s> of line %d)", name, parent.Name, parent.Line)
+		default:
+			open = open[:len(open)-1]
+		}
+		p.advance(len(m[0]))
 	}
 	root := top.Child("system")
 	if root == nil {
@@ -254,180 +318,36 @@ func (p *xmlParser) document() (*Element, error) {
 	return root, nil
 }
 
-// content reads what is between an element's tags, with the closing tag. When keep is false the element is one that
-// NCCL ignores, and what is in it is checked and dropped.
-func (p *xmlParser) content(parent *Element, keep bool, depth int) error {
-	if depth > MaxDepth {
-		return p.errorf("elements are nested deeper than %d", MaxDepth)
+// element makes an element of its tag, and appends it to parent if NCCL knows it there.
+func (p *xmlParser) element(parent openElement, name string, attrs []byte) (e *Element, known bool, err error) {
+	e = &Element{Name: name, Line: p.line}
+	if p.elements++; p.elements > MaxElements {
+		return nil, false, p.errorf("more than %d elements", MaxElements)
 	}
-	for {
-		p.space()
-		switch {
-		case p.pos == len(p.src) && parent.Name == "":
-			return nil
-		case p.pos == len(p.src):
-			return p.errorf("<%s> of line %d is not closed", parent.Name, parent.Line)
-		case p.src[p.pos] == '\t':
-			return p.errorf("a tab between elements, which NCCL refuses (needed: blanks)")
-		case p.src[p.pos] != '<' && parent.Name == "":
-			return p.errorf("not a topology: text %q outside <system> (needed: %s)", p.src[p.pos], needed)
-		case p.src[p.pos] != '<':
-			return p.errorf("text %q between elements", p.src[p.pos])
-		case p.has("<!--"):
-			if err := p.skip("<!--", "-->"); err != nil {
-				return err
-			}
-		case p.has("<?"):
-			return p.errorf("<? ... ?>, which NCCL refuses (needed: a file that begins with <system)")
-		case p.has("</"):
-			return p.closing(parent)
-		default:
-			if err := p.element(parent, keep, depth); err != nil {
-				return err
-			}
+	long := len(name) > MaxText
+	for _, m := range attrForm.FindAllSubmatch(attrs, 2*MaxAttrs) {
+		a := Attr{Name: string(m[1])}
+		if len(m[2]) > 0 {
+			a.Value = string(m[2][1 : len(m[2])-1])
+		}
+		long = long || max(len(a.Name), len(a.Value)) > MaxText
+		if a.Name != "" && len(e.Attrs) < MaxAttrs {
+			e.Attrs = append(e.Attrs, a)
 		}
 	}
-}
-
-func (p *xmlParser) closing(open *Element) error {
-	at := *p
-	p.pos += len("</")
-	name, err := p.name()
-	if err != nil {
-		return err
+	if long {
+		return nil, false, p.errorf("a name or a value is longer than %d bytes", MaxText)
 	}
-	if open.Name == "" || name != open.Name {
-		return at.errorf("</%s> closes nothing (open: <%s> of line %d)", name, open.Name, open.Line)
-	}
-	if !p.has(">") {
-		return p.errorf("expected > after </%s", name)
-	}
-	p.pos++
-	return nil
-}
-
-// element reads one element with all below it and appends it to parent if NCCL knows it there.
-func (p *xmlParser) element(parent *Element, keep bool, depth int) error {
-	e := &Element{Line: p.line}
-	if p.elements++; p.elements > MaxElements {
-		return p.errorf("more than %d elements", MaxElements)
-	}
-	p.pos++ // <
-	var err error
-	if e.Name, err = p.name(); err != nil {
-		return err
-	}
-	if e.Name == "" {
-		return p.errorf("expected an element name after <")
-	}
-	closed, err := p.attributes(e)
-	if err != nil {
-		return err
-	}
-	known := keep && slices.Contains(childrenOf[parent.Name], e.Name)
-	if known {
+	if known = parent.keep && slices.Contains(childrenOf[parent.Name], name); known {
 		if len(parent.Children) == MaxChildren {
-			return p.errorf("<%s> of line %d has more than %d children", parent.Name, parent.Line, MaxChildren)
+			return nil, false, p.errorf("<%s> of line %d has more than %d children", parent.Name, parent.Line, MaxChildren)
 		}
 		if p.known++; p.known == MaxKnown+1 {
 			p.beyond = p.errorf("more than %d elements, which NCCL refuses", MaxKnown)
 		}
 		parent.Children = append(parent.Children, e)
 	}
-	if closed {
-		return nil
-	}
-	return p.content(e, known, depth+1)
-}
-
-// attributes reads up to and including the end of the tag; closed says that it was />.
-func (p *xmlParser) attributes(e *Element) (closed bool, err error) {
-	for seen := 0; ; seen++ {
-		blank := p.has(" ")
-		p.pos += len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " "))
-		switch {
-		case p.has("\t"), p.has("\n"), p.has("\r"):
-			return false, p.errorf("a tab or a line end within <%s>, which NCCL refuses (needed: a tag on one line, "+
-				"with blanks)", e.Name)
-		case p.has(">"):
-			p.pos++
-			return false, nil
-		case p.has("/>"):
-			p.pos += len("/>")
-			return true, nil
-		case p.pos == len(p.src):
-			return false, p.errorf("end of file in <%s>", e.Name)
-		case !blank:
-			return false, p.errorf("expected a blank, / or > in <%s>, got %q", e.Name, p.src[p.pos])
-		}
-		a, err := p.attribute()
-		if err != nil {
-			return false, err
-		}
-		if a.Name != "" && seen < MaxAttrs {
-			e.Attrs = append(e.Attrs, a)
-		}
-	}
-}
-
-// attribute reads name="value". The name may be empty, which is how NCCL writes a blank that it once read before />.
-// A name alone has an empty value.
-func (p *xmlParser) attribute() (a Attr, err error) {
-	if a.Name, err = p.name(); err != nil {
-		return a, err
-	}
-	if !p.has("=") {
-		if a.Name == "" {
-			return a, p.errorf("expected an attribute name, got %q", p.src[p.pos])
-		}
-		return a, nil
-	}
-	p.pos++
-	if !p.has(`"`) && !p.has("'") {
-		return a, p.errorf("value of %s is not quoted", a.Name)
-	}
-	quote := p.src[p.pos]
-	p.pos++
-	n := bytes.IndexByte(p.src[p.pos:], quote)
-	if n < 0 {
-		return a, p.errorf("value of %s has no closing quote", a.Name)
-	}
-	if n > MaxText {
-		return a, p.errorf("value of %s is longer than %d bytes", a.Name, MaxText)
-	}
-	a.Value = string(p.src[p.pos : p.pos+n])
-	p.advance(n + 1)
-	return a, nil
-}
-
-// name reads up to a blank or a character that ends a name. It may be empty.
-func (p *xmlParser) name() (string, error) {
-	rest := p.src[p.pos:]
-	n := bytes.IndexAny(rest, " \t\r\n=<>/\"'")
-	if n < 0 {
-		n = len(rest)
-	}
-	if n > MaxText {
-		return "", p.errorf("name is longer than %d bytes", MaxText)
-	}
-	p.pos += n
-	return string(rest[:n]), nil
-}
-
-func (p *xmlParser) has(s string) bool { return bytes.HasPrefix(p.src[p.pos:], []byte(s)) }
-
-// space passes over what NCCL takes between elements.
-func (p *xmlParser) space() {
-	p.advance(len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " \r\n")))
-}
-
-func (p *xmlParser) skip(open, end string) error {
-	n := bytes.Index(p.src[p.pos+len(open):], []byte(end))
-	if n < 0 {
-		return p.errorf("%s has no %s", open, end)
-	}
-	p.advance(len(open) + n + len(end))
-	return nil
+	return e, known, nil
 }
 
 // advance moves by n bytes that may hold line ends.
