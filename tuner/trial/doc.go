@@ -15,7 +15,8 @@
 // changes. comparison.go begins and ends comparisons. learner.go tries arms, then compares what seems to gain with what
 // was in force. Versions change through an interface (Versions); a Clock, which the communicator's thread writes, tells
 // the steps. All ends with its context and leaves nothing behind. Peers holds what those of one process know of each
-// other; a process has one for its life. The arithmetic is in period.go, experiment.go, estimate.go and regress.go.
+// other; a process has one for its life. The arithmetic is in steps.go,
+// experiment.go and estimate.go.
 //
 // The package knows neither NCCL nor files nor the ranks' stores. docs/TRIAL.md describes comparisons for
 // users. docs/dev/PROTOCOL.md says why sides change as any policy does.

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -111,4 +112,151 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 	}
 	*s = steps{}
 	return false, true
+}
+
+// minRepeats is how often a step must have been seen.
+const minRepeats = 3
+
+// periodOf returns the number of calls in a step: the least number after which the calls repeat. calls holds
+// a hash of each. It returns 0 if they do not repeat, or not often enough. The first half of the calls need
+// not belong to steps.
+func periodOf(calls []uint64) int {
+	for _, of := range [][]uint64{calls, calls[len(calls)/2:]} {
+		if p := len(of) - longestBorder(of); p > 0 && minRepeats*p <= len(of) {
+			return p
+		}
+	}
+	return 0
+}
+
+// Chunks of calls take about the same time if two ratios are small. alike bounds the ratio of the slow
+// chunks' time to that of the fast ones, a tenth left out at each end. alikeWaits bounds the ratio of mean to
+// median, because a few long waits may be most of the time.
+const (
+	alike      = 1.5
+	alikeWaits = 1.25
+)
+
+// steady returns how many periods of calls make a step that takes about the same time each time. nanos says
+// when each call was made. One period may be too short: if calls repeat with each layer, their times only
+// show how fast the host launches. 0 means that no number of periods is steady. A few slow steps at the beginning also
+// make several periods look steadier than one. patient asks for more of those, by which time the beginning no longer
+// counts.
+//
+// took is the median time of a step, since the first ones may have waited for connections. noise is the standard
+// deviation of the logarithms of the latest ones.
+func steady(nanos []uint64, period int, patient bool) (periods int, took time.Duration, noise float64) {
+	nanos = nanos[len(nanos)/2:]
+	for m := 1; steadyChunks*m*period < len(nanos); m *= 2 {
+		var chunks []float64
+		mean := 0.
+		for i := m * period; i < len(nanos); i += m * period {
+			chunks = append(chunks, float64(nanos[i]-nanos[i-m*period]))
+			mean += chunks[len(chunks)-1]
+		}
+		mean /= float64(len(chunks))
+		last := slices.Sorted(slices.Values(chunks[max(0, len(chunks)-latestChunks):]))
+		slices.Sort(chunks)
+		median := chunks[len(chunks)/2]
+		tenth := len(chunks) / 10
+		if chunks[len(chunks)-1-tenth] > alike*chunks[tenth] || mean > alikeWaits*median {
+			continue
+		}
+		if m > 1 && patient && len(chunks) < patientChunks {
+			break
+		}
+		const normal = 1.349 // standard deviations between the quarters
+		return m, time.Duration(median), math.Log(last[len(last)*3/4]/last[len(last)/4]) / normal
+	}
+	return 0, 0, 0
+}
+
+// steadyChunks is the least number of chunks that tell whether they are alike. patientChunks is that of several periods
+// each, while there is time to wait for them.
+const (
+	steadyChunks  = 4
+	patientChunks = 16
+	latestChunks  = 20 // that tell the noise
+)
+
+// longestBorder returns the length of the longest proper prefix that is also a suffix
+// (Knuth, Morris and Pratt).
+func longestBorder(s []uint64) int {
+	if len(s) == 0 {
+		return 0
+	}
+	border := make([]int, len(s))
+	for i := 1; i < len(s); i++ {
+		b := border[i-1]
+		for b > 0 && s[i] != s[b] {
+			b = border[b-1]
+		}
+		if s[i] == s[b] {
+			b++
+		}
+		border[i] = b
+	}
+	return border[len(s)-1]
+}
+
+// Stamps are of the host's calls, and a host may be far ahead of the GPU. It waits in a full queue, so that its pace is
+// the GPU's, but of calls that it made that many calls before. Steps tell by themselves how many: that number by which
+// the times of a version's steps vary least.
+
+// queue finds how many calls the host is ahead of the GPU.
+type queue struct {
+	recent []pacedStep
+	ahead  uint64
+}
+
+type pacedStep struct {
+	first uint64
+	log   float64 // of its time
+}
+
+const (
+	deepest     = 1 << 10 // calls of a launch queue
+	recentSteps = 400
+	lookEvery   = 100  // steps
+	explainsAll = 0.92 // at most, of what is left as things are, where steps are said to be of earlier calls
+)
+
+// add adds a step. changed reports that the host is found to be another number of calls ahead.
+func (q *queue) add(first, calls uint64, log float64, history []period) (changed bool) {
+	if q.recent = append(q.recent, pacedStep{first, log}); len(q.recent)%lookEvery != 0 {
+		return false
+	}
+	q.recent = q.recent[max(0, len(q.recent)-recentSteps):]
+	now := q.left(q.ahead, calls, history)
+	best, least := q.ahead, explainsAll*now
+	for ahead := uint64(0); ahead <= deepest; ahead += calls {
+		if left := q.left(ahead, calls, history); left < least {
+			best, least = ahead, left
+		}
+	}
+	changed = best != q.ahead
+	q.ahead = best
+	return changed
+}
+
+// left is by how much steps are off the median of their version's, if calls are made so far ahead.
+func (q *queue) left(ahead, calls uint64, history []period) float64 {
+	by := make([][]float64, len(history))
+	for _, s := range q.recent {
+		if in := indexOf(history, ahead, s.first, s.first+calls); in >= 0 {
+			by[in] = append(by[in], s.log)
+		}
+	}
+	left, free := 0.0, 0
+	for _, logs := range by {
+		middle := median(logs)
+		for _, log := range logs {
+			left += math.Abs(log - middle)
+		}
+		free += max(0, len(logs)-1)
+	}
+	if free < lookEvery/2 {
+		return math.Inf(1)
+	}
+	return left / float64(free)
 }
