@@ -218,7 +218,7 @@ const (
 	deepest     = 1 << 10 // calls of a launch queue
 	recentSteps = 400
 	lookEvery   = 100  // steps
-	explainsAll = 0.92 // at most, of what is left as things are, where steps are said to be of earlier calls
+	explainsAll = 0.85 // of the variance, at most, that is left where steps are said to be of earlier calls
 )
 
 // add adds a step. changed reports that the host is found to be another number of calls ahead.
@@ -239,24 +239,36 @@ func (q *queue) add(first, calls uint64, log float64, history []period) (changed
 	return changed
 }
 
-// left is by how much steps are off the median of their version's, if calls are made so far ahead.
+// left is the variance of steps within the times of versions, if calls are made so far ahead.
 func (q *queue) left(ahead, calls uint64, history []period) float64 {
-	by := make([][]float64, len(history))
+	var logs []float64
 	for _, s := range q.recent {
-		if in := indexOf(history, ahead, s.first, s.first+calls); in >= 0 {
-			by[in] = append(by[in], s.log)
+		logs = append(logs, s.log)
+	}
+	middle := median(logs)
+	for i := range logs {
+		logs[i] = math.Abs(logs[i] - middle)
+	}
+	most := 5 * median(logs) // a pause tells nothing
+	type sums struct{ n, sum, squares float64 }
+	by := make([]sums, len(history))
+	for _, s := range q.recent {
+		in := indexOf(history, ahead, s.first, s.first+calls)
+		if off := s.log - middle; in >= 0 && math.Abs(off) <= most {
+			by[in].n++
+			by[in].sum += off
+			by[in].squares += off * off
 		}
 	}
-	left, free := 0.0, 0
-	for _, logs := range by {
-		middle := median(logs)
-		for _, log := range logs {
-			left += math.Abs(log - middle)
+	left, free := 0.0, 0.0
+	for _, b := range by {
+		if b.n > 1 {
+			left += b.squares - b.sum*b.sum/b.n
+			free += b.n - 1
 		}
-		free += max(0, len(logs)-1)
 	}
 	if free < lookEvery/2 {
 		return math.Inf(1)
 	}
-	return left / float64(free)
+	return left / free
 }
