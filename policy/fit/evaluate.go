@@ -20,7 +20,6 @@ type Evaluation struct {
 	Validation
 	Abstained map[model.Abstention]int `json:"abstains"` // sizes by reason, of a model
 	Left      int                      `json:"left"`     // sizes at which no row of a policy decides
-	Compares  bool                     `json:"-"`        // see Group.Compares
 }
 
 // Outside reports that a model knows nothing of what was measured, not the collective,
@@ -53,7 +52,7 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 }
 
 func newEvaluation(g *Group, v *Validation) Evaluation {
-	e := Evaluation{Key: g.Key, Compares: g.Compares(), Sizes: len(v.Outcomes), Validation: *v,
+	e := Evaluation{Key: g.Key, Sizes: len(v.Outcomes), Validation: *v,
 		Abstained: map[model.Abstention]int{}}
 	for _, o := range v.Outcomes {
 		if o.Abstention != model.Decides {

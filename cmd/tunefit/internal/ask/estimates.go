@@ -189,6 +189,15 @@ func (m *Estimates) Of(s nccl.Comm) (*tuning.Tuning, error) {
 	}), nil
 }
 
+// Exactly returns the estimates for a communicator; nil: they are not known.
+func (m *Estimates) Exactly(c nccl.Comm) *tuning.Tuning {
+	t, err := m.Of(c)
+	if err != nil || t.Comm != c {
+		return nil
+	}
+	return t
+}
+
 // Table is NCCL's cost table for a call on a communicator. Where the estimates are another communicator's, it offers
 // PAT as the release does on the communicator itself. There is no estimate of PAT then.
 func (m *Estimates) Table(comm nccl.Comm, of *tuning.Tuning, call nccl.Call, pipeOps int) nccl.CostTable {

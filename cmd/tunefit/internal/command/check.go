@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -143,17 +142,11 @@ func (o *checkOptions) run(cmd *cobra.Command, from ask.Flags, args []string) (f
 		if err != nil {
 			return false, err
 		}
-		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
-			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()...); err != nil {
-				return false, err
-			}
-		}
-		opt.Machine = costs.Set.For
-		machine, err := topo.Build(costs.Machine, topo.SettingsFromEnv(os.Getenv))
+		machine, err := ask.ReadMachine(from.Env, from.Topo)
 		if err != nil {
 			return false, err
 		}
-		here = new(machine.Fingerprint())
+		opt.Machine, here = costs.Exactly, &machine.Fingerprint
 	}
 	var ofModel []lint.Diagnostic
 	if len(args) == 2 {
@@ -377,25 +370,11 @@ func (e evaluated) note(w io.Writer, set *fit.Set, sources []model.Source) {
 
 // unjudged is the failure to compare anything.
 func unjudged(results []fit.Evaluation) error {
-	outside, alone := true, true
-	for _, e := range results {
-		if e.Judged() {
-			return nil
-		}
-		outside = outside && e.Outside()
-		alone = alone && !e.Compares
+	if slices.ContainsFunc(results, func(e fit.Evaluation) bool { return e.Judged() }) {
+		return nil
 	}
-	const nothing = "nothing to compare: "
-	switch {
-	case outside:
-		return errors.New(nothing + "neither a model nor a row knows any of these collectives, communicators and sizes")
-	case alone:
-		return errors.New(nothing +
-			"only one configuration was measured at each size (needed: NCCL's default and what is chosen instead, or " +
-			"several configurations)")
-	}
-	return errors.New(nothing +
-		"neither the chosen configurations were measured, nor NCCL's default where they leave it")
+	return errors.New("nothing to compare (needed: times of NCCL's default and of what is chosen instead, for " +
+		"collectives, communicators and sizes that the model or a row knows)")
 }
 
 func writeEvaluation(w io.Writer, results []fit.Evaluation) {

@@ -357,7 +357,7 @@ func reason(r policy.Tried) string {
 	case policy.RowDiffers:
 		texts := make([]string, len(r.Misses))
 		for i, m := range r.Misses {
-			texts[i] = missText(m)
+			texts[i] = fmt.Sprintf("%s %s, not %s", m.Column, m.Wants, m.Has)
 		}
 		return "is for " + strings.Join(texts, "; ")
 	case policy.RowWhenFalse:
@@ -373,18 +373,6 @@ func reason(r policy.Tried) string {
 		return "decides: " + r.Asks
 	}
 	return r.Status.String()
-}
-
-func missText(m policy.Miss) string {
-	switch m.Column {
-	case "collective":
-		return m.Wants
-	case "size":
-		return fmt.Sprintf("%s, not %s", m.Wants, m.Has)
-	case "size_per_rank":
-		return fmt.Sprintf("%s per rank, not %s", m.Wants, m.Has)
-	}
-	return fmt.Sprintf("%s %s, not %s", m.Column, m.Wants, m.Has)
 }
 
 func valuesText(values []policy.Value) string {

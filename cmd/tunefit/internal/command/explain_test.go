@@ -37,7 +37,7 @@ func TestExplainManyRows(t *testing.T) {
 	file := testlib.File(t, "many.csv", rows.String())
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "5000000", "--comm", "1x8", "--policy", file)
 	for _, want := range []string{
-		"\n  many.csv:4997  is for 4996000 - 4996999, not 5000000\n",
+		"\n  many.csv:4997  is for size 4996000 - 4996999, not 5000000\n",
 		"\n  and 2492 more rows (--all shows each)\n", "\n  2500 rows for other collectives\n",
 		"\n  many.csv:5001  decides: ring/ll 4 ch\n",
 	} {

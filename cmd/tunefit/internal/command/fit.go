@@ -660,15 +660,10 @@ func tuningOn(env cli.Env, file string) tuningFunc {
 			}
 			machines[release], _ = from.Read() // nil: ask.ReadMachine says what is wrong with it
 		}
-		machine := machines[release]
-		if machine == nil {
+		if machines[release] == nil {
 			return nil
 		}
-		t, err := machine.Of(comm)
-		if err != nil || t.Comm != comm {
-			return nil
-		}
-		return t
+		return machines[release].Exactly(comm)
 	}
 }
 

@@ -123,8 +123,6 @@ func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, policy string, fo
 		return err
 	}
 	record := filepath.Join(dir, "job")
-	names := []string{tuner.EnvPlugin, tuner.EnvConfigFile, tuner.EnvCompare, tuner.EnvRecord}
-	values := []string{s.Library, policy, "nccl", record}
 	text, err := os.ReadFile(policy)
 	if err != nil {
 		return err
@@ -132,9 +130,10 @@ func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, policy string, fo
 	found.InJob = bench.SettingOf(s.SettingOf(text)) // it was measured under it
 	maps.Copy(found.InJob, s.Bounds)
 	words := cli.Assignments(found.InJob)
-	for i, name := range names {
-		found.InJob[name] = values[i]
-		words = append(words, name+"="+cli.ShellWord(values[i]))
+	for _, v := range [][2]string{{tuner.EnvPlugin, s.Library}, {tuner.EnvConfigFile, policy}, {tuner.EnvCompare, "nccl"},
+		{tuner.EnvRecord, record}} {
+		found.InJob[v[0]] = v[1]
+		words = append(words, v[0]+"="+cli.ShellWord(v[1]))
 	}
 	if f.asJSON {
 		return nil
