@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -47,8 +48,6 @@ type cleaned struct {
 	Live          int           `json:"communicators_here"`
 	Note          string        `json:"note,omitempty"`  // why there is nothing else to say
 	Error         string        `json:"error,omitempty"` // the rest was not cleaned
-
-	removedComms int // of Communicators
 }
 
 // cleanedComm is a communicator that does not live here.
@@ -82,117 +81,92 @@ func (f *Cleanup) Run(out io.Writer) error {
 
 // write prints what became of a place.
 func (f *Cleanup) write(w io.Writer, p *cleaned) {
+	removed, comms := "removed", 0
+	if f.DryRun {
+		removed = "would be removed"
+	}
 	for _, c := range p.Communicators {
 		becomes := "stays"
 		if c.Removed {
-			becomes = f.removed()
+			becomes = removed
+			comms++
 		}
 		fmt.Fprintf(w, "%s of %d ranks: %s, %s\n", c.Name, c.Ranks, becomes, c.Why)
 	}
 	switch {
 	case p.Error != "": // the command ends with it
 	case p.Removed:
-		fmt.Fprintf(w, "%s: %s, no process uses it\n", p.Rendezvous, f.removed())
+		fmt.Fprintf(w, "%s: %s, no process uses it\n", p.Rendezvous, removed)
 	case p.Note != "":
 		fmt.Fprintf(w, "%s: %s\n", p.Rendezvous, p.Note)
 	default:
 		fmt.Fprintf(w, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous,
-			wording.Plural(p.Records, "record"),
-			wording.Plural(p.removedComms, "communicator"), wording.Plural(p.Versions, "version"), f.removed(),
+			wording.Plural(p.Records, "record"), wording.Plural(comms, "communicator"),
+			wording.Plural(p.Versions, "version"), removed,
 			wording.Plural(p.Live, "communicator")+wording.Verb(p.Live, " lives", " live"))
 	}
 }
 
-func (f *Cleanup) run(cleaned *cleanedPlaces) error {
+const nothingThere = "nothing there"
+
+func (f *Cleanup) run(all *cleanedPlaces) error {
 	if f.OlderThan != 0 && f.OlderThan < minOlderThan {
 		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)",
 			f.OlderThan)
 	}
 	o := newObserver(rendezvous(f.Rendezvous))
-	o.own = true // another user's records are not ours to remove
-	if o.name == "" {
-		if err := f.removeUnused(cleaned); err != nil {
+	o.own = true      // another user's records are not ours to remove
+	if o.name == "" { // private directories that no process uses
+		dirs, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
+		if err != nil {
 			return err
 		}
+		for _, dir := range dirs {
+			if f.DryRun && dirstore.Unused(dir) || !f.DryRun && dirstore.RemoveUnused(dir) {
+				all.at(dir).Removed = true
+			}
+		}
+		if len(dirs) == 0 {
+			all.at(dirstore.Shm).Note = nothingThere
+		}
 	}
-	all, err := o.look(context.Background())
+	comms, err := o.look(context.Background())
 	if err != nil {
 		return err
 	}
 	failed := o.unseen
 	for _, err := range o.unseen {
-		cleaned.Unseen = append(cleaned.Unseen, err.Error())
+		all.Unseen = append(all.Unseen, err.Error())
 	}
 	for _, p := range o.seen {
-		if p.Directory == nil {
-			cleaned.at(p.Name).Note = "drops by itself what no process uses"
-			continue
-		}
-		var here []*Communicator
-		for _, c := range all {
-			if c.Rendezvous == p.Name {
-				here = append(here, c)
-			}
-		}
-		if err := trusted(p); err != nil {
-			if jobs, _ := dirstore.Below(p.Name); len(jobs) == 0 { // where jobs of all users meet, and none has
-				cleaned.at(p.Name).Note = nothingThere
-				continue
-			}
-			cleaned.at(p.Name).Error = err.Error()
-			failed = append(failed, err) // one job's folder hides no other job
-			continue
-		}
-		into := cleaned.at(p.Name)
+		here := slices.DeleteFunc(slices.Clone(comms), func(c *Communicator) bool { return c.Rendezvous != p.Name })
+		into := all.at(p.Name)
 		if err := f.clean(into, o.inspector[p.Name], p, here); err != nil {
 			into.Error = err.Error()
-			failed = append(failed, fmt.Errorf("%s: %w", p.Name, err))
+			failed = append(failed, err) // one job's folder hides no other job
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// trusted returns an error for a directory in which others could lead gc elsewhere by a link.
-func trusted(p tuner.RendezvousView) error {
-	if os.Getenv(tuner.EnvTrust) == "1" {
+// clean removes what nobody needs in a place.
+func (f *Cleanup) clean(into *cleaned, inspector *agree.Inspector, p tuner.RendezvousView, all []*Communicator) error {
+	if p.Directory == nil {
+		into.Note = "drops by itself what no process uses"
 		return nil
 	}
-	if err := p.Directory.Check(); err != nil {
+	// Others could lead gc elsewhere by a link.
+	if err := p.Directory.Check(); err != nil && os.Getenv(tuner.EnvTrust) != "1" {
+		if jobs, _ := dirstore.Below(p.Name); len(jobs) == 0 { // where jobs of all users meet, and none has
+			into.Note = nothingThere
+			return nil
+		}
 		return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)", err,
 			tuner.EnvTrust)
 	}
-	return nil
-}
-
-// removeUnused removes the private directories of this user that no process uses.
-func (f *Cleanup) removeUnused(into *cleanedPlaces) error {
-	dirs, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		if f.DryRun && dirstore.Unused(dir) || !f.DryRun && dirstore.RemoveUnused(dir) {
-			into.at(dir).Removed = true
-		}
-	}
-	if len(dirs) == 0 {
-		into.at(dirstore.Shm).Note = nothingThere
-	}
-	return nil
-}
-
-const nothingThere = "nothing there"
-
-// removed is the verb for what gc does.
-func (f *Cleanup) removed() string {
-	if f.DryRun {
-		return "would be removed"
-	}
-	return "removed"
-}
-
-// clean removes what nobody needs in a directory.
-func (f *Cleanup) clean(into *cleaned, inspector *agree.Inspector, p tuner.RendezvousView, all []*Communicator) error {
+	g := garbage{p.Directory, inspector, f.DryRun}
+	gone := 0
+	var failed error
 	for _, c := range all {
 		if c.here() {
 			into.Live++
@@ -200,47 +174,41 @@ func (f *Cleanup) clean(into *cleaned, inspector *agree.Inspector, p tuner.Rende
 		}
 		ended, why := f.removable(c)
 		if ended {
-			if !f.DryRun {
-				if err := removeComm(p.Directory, c); err != nil {
-					return err
-				}
-			}
+			failed = errors.Join(failed, g.communicator(c))
 			into.Records += len(c.Keys)
-			into.removedComms++
+			gone++
 		}
 		into.Communicators = append(into.Communicators, cleanedComm{c.Name, c.Ranks, ended, why})
 	}
 	var err error
-	if into.removedComms == len(all) {
-		if into.Versions, err = f.removeVersions(p.Directory, inspector); err != nil {
-			return err
-		}
+	if gone == len(all) && failed == nil {
+		into.Versions, err = g.versions()
 	}
-	if f.OlderThan > 0 {
-		ended, err := f.removeEnded(p.Directory)
-		if err != nil {
-			return err
-		}
+	if f.OlderThan > 0 && failed == nil && err == nil {
+		var ended int
+		ended, err = g.ended(f.OlderThan)
 		into.Records += ended
+	}
+	if failed = errors.Join(failed, err); failed != nil {
+		return fmt.Errorf("%s: %w", p.Name, failed)
 	}
 	return nil
 }
 
 // removable reports whether no process needs the records of a communicator any more, and why. No rank of it lives here.
 func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
-	quiet := c.quiet()
+	quiet, young := c.quiet(), "its last record is younger than "
 	unknown := c.which(func(m member) bool { return !m.gone() })
+	unseen := "this machine cannot see whether it lives: " + names(unknown)
 	switch {
 	case quiet < minQuiet:
-		return false, fmt.Sprintf("its last record is younger than %v", minQuiet)
+		return false, young + minQuiet.String()
 	case len(unknown) > 0 && f.OlderThan == 0:
-		return false, fmt.Sprintf("this machine cannot see whether it lives: %s (see --older-than)", names(unknown))
+		return false, unseen + " (see --older-than)"
 	case len(unknown) > 0 && quiet < f.OlderThan:
-		return false,
-			fmt.Sprintf("its last record is younger than %v, and this machine cannot see whether it lives: %s",
-				f.OlderThan, names(unknown))
+		return false, young + f.OlderThan.String() + ", and " + unseen
 	case len(unknown) > 0:
-		return true, fmt.Sprintf("nothing recorded since %s", moment(c.Newest))
+		return true, "nothing recorded since " + moment(c.Newest)
 	case len(c.Members) == 0 && len(c.Faults) > 0:
 		return false, "its records cannot be read"
 	case len(c.Members) == 0:

@@ -2,96 +2,104 @@ package livejobs
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 )
 
-// removeComm removes the records of a communicator that has ended. The slots go last:
-// they tell that it has, should this be cut short.
-func removeComm(store *dirstore.Store, c *Communicator) error {
-	ctx, end := context.WithTimeout(context.Background(), lookLimit)
-	defer end()
-	for _, key := range c.Keys {
-		if key.IsMembership() {
-			continue
-		}
-		if err := store.Remove(ctx, key.String()); err != nil {
+// garbage is a store of records of which some are of no use.
+type garbage struct {
+	store     *dirstore.Store
+	inspector *agree.Inspector
+	stays     bool // nothing is removed
+}
+
+func (g garbage) remove(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		if err := g.store.Remove(ctx, key); err != nil {
 			return err
 		}
 	}
-	return store.Drop(ctx, agree.CommsDir+"/"+c.Key)
+	return nil
 }
 
-// removeEnded removes what is left of communicators that have removed their own records: one record each, which says
-// that their id was used. Nobody needs it unless the id is used again.
-func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
+// communicator removes the records of a communicator that has ended. The slots go last: they tell that it has, should
+// this be cut short.
+func (g garbage) communicator(c *Communicator) error {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
-	ended, err := older(ctx, store, agree.EndedDir, f.OlderThan)
-	if err != nil || f.DryRun {
-		return len(ended), err
+	if g.stays {
+		return nil
 	}
-	for _, key := range ended {
-		if err := store.Remove(ctx, key); err != nil {
-			return 0, err
+	var keys []string
+	for _, key := range c.Keys {
+		if !key.IsMembership() {
+			keys = append(keys, key.String())
 		}
 	}
-	return len(ended), nil
+	if err := g.remove(ctx, keys...); err != nil {
+		return err
+	}
+	return g.store.Drop(ctx, agree.CommsDir+"/"+c.Key)
 }
 
 // older returns the keys of the records in a directory that were made so long ago.
-func older(ctx context.Context, store *dirstore.Store, dir string, than time.Duration) ([]string, error) {
-	made, err := store.Made(ctx, dir)
-	maps.DeleteFunc(made, func(_ string, at time.Time) bool { return time.Since(at) < than })
-	return slices.Collect(maps.Keys(made)), err
+func (g garbage) older(ctx context.Context, dir string, than time.Duration) (keys []string, err error) {
+	made, err := g.store.Made(ctx, dir)
+	for key, at := range made {
+		if time.Since(at) >= than {
+			keys = append(keys, key)
+		}
+	}
+	return keys, err
+}
+
+// ended removes what is left of communicators that have removed their own records: one record each, which says that
+// their id was used. Nobody needs it unless the id is used again.
+func (g garbage) ended(than time.Duration) (removed int, err error) {
+	ctx, end := context.WithTimeout(context.Background(), lookLimit)
+	defer end()
+	keys, err := g.older(ctx, agree.EndedDir, than)
+	if err == nil && !g.stays {
+		err = g.remove(ctx, keys...)
+	}
+	return len(keys), err
 }
 
 // minVersionAge is the age from which on nobody needs a version that no record names. A rank records first the version
 // and then what names it, within moments.
 const minVersionAge = time.Hour
 
-// removeVersions removes the contents of versions when no communicator is left.
-func (f *Cleanup) removeVersions(store *dirstore.Store, inspector *agree.Inspector) (removed int, err error) {
+// versions removes the contents of versions when no communicator is left.
+func (g garbage) versions() (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
-	versions, err := older(ctx, store, agree.VersionDir, minVersionAge)
-	if err != nil || f.DryRun {
-		return len(versions), err
+	keys, err := g.older(ctx, agree.VersionDir, minVersionAge)
+	if err != nil || g.stays || len(keys) == 0 {
+		return len(keys), err
 	}
 	gone := map[string][]byte{}
-	for _, key := range versions {
-		content, found, err := store.Get(ctx, key)
+	for _, key := range keys {
+		content, found, err := g.store.Get(ctx, key)
 		if err == nil && found {
 			gone[key] = content
-			err = store.Remove(ctx, key)
+			err = g.remove(ctx, key)
 		}
 		if err != nil {
 			return 0, err
 		}
 	}
-	if removed = len(versions); len(gone) == 0 {
-		return removed, nil
-	}
-	// A communicator that has just begun may name a version that was there already. Its
-	// ranks look for it again and again, so put it back.
-	now, err := inspector.Communicators(ctx)
-	if err != nil {
-		return removed, err
-	}
+	// A communicator that has just begun may name a version that was there already. Its ranks look for it again and
+	// again, so put it back.
+	now, err := g.inspector.Communicators(ctx)
 	for _, c := range now {
 		for _, v := range c.Versions() {
-			if content, was := gone[v.Key()]; was {
-				if _, err := store.PutOnce(ctx, v.Key(), content); err != nil {
-					return removed, err
-				}
+			if content, was := gone[v.Key()]; was && err == nil {
+				_, err = g.store.PutOnce(ctx, v.Key(), content)
 				delete(gone, v.Key())
-				removed--
 			}
 		}
 	}
-	return removed, nil
+	return len(gone), err
 }
