@@ -167,15 +167,20 @@ func Steer(w io.Writer, text string) error {
 	return err
 }
 
-// IsTerminal reports whether a person looks at w.
-func IsTerminal(w io.Writer) bool {
+// below is where a writer that escapes prints to.
+func below(w io.Writer) io.Writer {
 	switch printer := w.(type) {
 	case *Output:
-		return IsTerminal(printer.Writer)
+		return below(printer.Writer)
 	case Printable:
-		return IsTerminal(printer.Writer)
+		return below(printer.Writer)
 	}
-	file, ok := w.(*os.File)
+	return w
+}
+
+// IsTerminal reports whether a person looks at w.
+func IsTerminal(w io.Writer) bool {
+	file, ok := below(w).(*os.File)
 	if !ok {
 		return false
 	}

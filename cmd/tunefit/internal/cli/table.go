@@ -94,13 +94,9 @@ type Columns struct {
 
 // Width is how many columns a line has where w prints; 0: any number, since it is no terminal.
 func Width(w io.Writer) int {
-	switch w := w.(type) {
+	switch w := below(w).(type) {
 	case Columns:
 		return w.Most
-	case *Output:
-		return Width(w.Writer)
-	case Printable:
-		return Width(w.Writer)
 	case *os.File:
 		if size, err := unix.IoctlGetWinsize(int(w.Fd()), unix.TIOCGWINSZ); err == nil {
 			return int(size.Col)

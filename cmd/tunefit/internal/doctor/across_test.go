@@ -215,6 +215,7 @@ func TestHostList(t *testing.T) {
 		"node[1-3,10]":                 {"node10", "node3", "node1", "node2"},
 		"n[08-11], x7":                 {"n10", "n09", "x7", "n08", "n11"},
 		"a, b, ip-10-0-0-[7-8]":        {"b", "a", "ip-10-0-0-7", "ip-10-0-0-8"},
+		"n, n1":                        {"n", "n1"},
 		"node1.cluster, node2.cluster": {"node2.cluster", "node1.cluster"},
 	} {
 		slices.SortFunc(hosts, compareHosts)

@@ -304,46 +304,34 @@ func (a *Answers) missing(nodes int, hosts []string) (r report) {
 	return r
 }
 
-var numbered = regexp.MustCompile(`^(.*?)([0-9]+)$`)
-
 // splitHost splits a host's name into what comes before its last number, and the number's digits, which may be none.
 func splitHost(name string) (prefix, digits string) {
-	if m := numbered.FindStringSubmatch(name); m != nil {
-		return m[1], m[2]
-	}
-	return name, ""
+	prefix = strings.TrimRight(name, "0123456789")
+	return prefix, name[len(prefix):]
 }
 
 // compareHosts puts node2 before node10.
 func compareHosts(a, b string) int {
 	prefixA, digitsA := splitHost(a)
 	prefixB, digitsB := splitHost(b)
-	if prefixA == prefixB && len(digitsA) != len(digitsB) {
-		return len(digitsA) - len(digitsB)
-	}
-	return strings.Compare(a, b)
+	return cmp.Or(strings.Compare(prefixA, prefixB), cmp.Compare(len(digitsA), len(digitsB)),
+		strings.Compare(digitsA, digitsB))
 }
 
 // hostList writes sorted names as Slurm does: node[1-3,7].
 func hostList(hosts []string) string {
-	var parts []string
-	for i := 0; i < len(hosts); {
-		prefix, digits := splitHost(hosts[i])
-		if digits == "" {
-			parts = append(parts, prefix)
-			i++
-			continue
-		}
+	var all []string
+	for _, alike := range cli.Groups(hosts, func(host string) string {
+		prefix, digits := splitHost(host)
+		return fmt.Sprint(prefix, digits == "")
+	}) {
+		prefix, _ := splitHost(alike[0])
 		var ranges []string
-		for ; i < len(hosts); i++ {
-			p, first := splitHost(hosts[i])
-			if p != prefix || first == "" {
-				break
-			}
+		for i := 0; i < len(alike); i++ {
+			_, first := splitHost(alike[i])
 			last := first
-			for i+1 < len(hosts) && hosts[i+1] == prefix+nextNumber(last) {
+			for ; i+1 < len(alike) && first != "" && alike[i+1] == prefix+nextNumber(last); i++ {
 				last = nextNumber(last)
-				i++
 			}
 			if first != last {
 				first += "-" + last
@@ -354,9 +342,9 @@ func hostList(hosts []string) string {
 		if strings.ContainsAny(list, ",-") {
 			list = "[" + list + "]"
 		}
-		parts = append(parts, prefix+list)
+		all = append(all, prefix+list)
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(all, ", ")
 }
 
 // nextNumber is the number that follows, with as many digits.
