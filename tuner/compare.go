@@ -130,27 +130,19 @@ func (c *Communicator) keeper(log telemetry.Log, publish func(context.Context, [
 	}
 }
 
-// ownerPause is the time between two looks for the owner of the first slot.
-const ownerPause = time.Second
-
 // warnOfMissed waits for the rank of the first slot, which compares. It warns of comparisons that this rank
 // asks for and that rank does not, because nothing would come of them.
 func (c *Communicator) warnOfMissed(ctx context.Context) {
-	for {
-		first, err := c.member.Owner(ctx, 0)
-		if err == nil && first != "" {
-			c.logMissed(first)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(ownerPause):
+	first := ""
+	for first == "" {
+		if first, _ = c.member.Owner(ctx, 0); first == "" {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
 		}
 	}
-}
-
-func (c *Communicator) logMissed(first string) {
 	for _, a := range c.settings.asked() {
 		if !strings.Contains(first, " "+a.variable) {
 			c.log.Warnf("%s: %s has no effect: it is set on this rank, and not on rank index 0, "+

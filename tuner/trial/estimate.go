@@ -42,9 +42,7 @@ func (e *Evidence) difference(factor, arm, than int) contrast {
 	one[factor] = arm
 	times := e.indicators(one)
 	one[factor] = than
-	for i, is := range e.indicators(one) {
-		times[i] -= is
-	}
+	floats.Sub(times, e.indicators(one))
 	return e.fit.contrast(times)
 }
 

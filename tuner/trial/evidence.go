@@ -148,16 +148,15 @@ func Read(name string, text []byte) (e *Evidence, c *Conclusion, err error) {
 
 // check finds what no job writes.
 func (e *Evidence) check() error {
-	if e.Format != EvidenceFormat {
+	_, err := nccl.ParseReleases(e.NCCL)
+	switch {
+	case e.Format != EvidenceFormat:
 		return fmt.Errorf("its format is %s (needed: %q)", wording.Quote(e.Format), EvidenceFormat)
-	}
-	if e.Version != EvidenceVersion {
+	case e.Version != EvidenceVersion:
 		return fmt.Errorf("its version is %d (known: %d)", e.Version, EvidenceVersion)
-	}
-	if _, err := nccl.ParseReleases(e.NCCL); err != nil && e.NCCL != "" {
+	case err != nil && e.NCCL != "":
 		return err
-	}
-	if e.Nodes < 1 || e.Ranks < e.Nodes {
+	case e.Nodes < 1 || e.Ranks < e.Nodes:
 		return fmt.Errorf("no communicator has %d ranks on %d nodes", e.Ranks, e.Nodes)
 	}
 	const mostInAll = 1000 // a job tries some hundred at most, and estimates take the square of their number
@@ -171,11 +170,11 @@ func (e *Evidence) check() error {
 			return fmt.Errorf("more than %d candidates in all (allowed: up to %d)", mostInAll, mostInAll)
 		}
 	}
-	const most, mostSteps = 100, 1e6 // e to the power of most is more than any time
+	const most, mostSteps, mostMade = 100, 1e6, 1e12 // e to the power of most is more than any time
 	for _, run := range e.Runs {
 		for i, b := range run.Blocks {
 			wrong := len(b.Arms) != len(e.Factors) || math.Abs(b.Mean) > most || b.Variance < 0 || b.Variance > most ||
-				b.Steps < 0 || b.Steps > mostSteps || b.Made < 0 || b.Made > mostSteps
+				b.Steps < 0 || b.Steps > mostSteps || b.Made < 0 || b.Made > mostMade
 			for j, k := range b.Arms {
 				wrong = wrong || k < -1 || k >= len(e.Factors[j].Arms)
 			}

@@ -37,16 +37,11 @@ func (p *Peers) Add(standing func() (meaning string, calls uint64)) (one *Peer, 
 	}
 }
 
-// setPace notes a communicator's pace; the zero pace forgets it.
-func (p *Peers) setPace(of *Peer, to pace) {
+// setPace notes a communicator's pace; the zero pace forgets it. It returns the longest of all.
+func (p *Peers) setPace(of *Peer, to pace) (most pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of.pace = to
-}
-
-func (p *Peers) longest() (most pace) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, one := range p.all {
 		most.steps, most.change = max(most.steps, one.pace.steps), max(most.change, one.pace.change)
 	}

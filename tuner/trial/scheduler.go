@@ -397,8 +397,7 @@ func (s *scheduler) version(arms []int) (Variant, error) {
 // changes take longer, or that they surely take less.
 func (s *scheduler) divide() (anew bool) {
 	// Where changes take longer than blocks, as after calls that came much faster, blocks become longer, too.
-	s.Peers.setPace(s.Peer, pace{inBlock(s.steps.took, s.steps.noise), max(s.Change, s.lag/2)})
-	most := s.Peers.longest()
+	most := s.Peers.setPace(s.Peer, pace{inBlock(s.steps.took, s.steps.noise), max(s.Change, s.lag/2)})
 	length := lengthFor(most)
 	// Longer blocks than needed serve as well, but tell less.
 	if length == s.length || length < s.length && lengthFor(pace{most.steps, 2 * most.change}) >= s.length {
