@@ -73,19 +73,3 @@ func (c *Counts) Decider(a policy.Answer) int {
 type decided struct{ nccl, model, rows uint64 }
 
 func (d decided) calls() uint64 { return d.rows + d.model + d.nccl }
-
-// noRule stands for the rows that have no number.
-const noRule = lateRows - firstRow
-
-// add adds what a version has decided by now. It calls row for each row that has decided calls. Calls may go on
-// meanwhile.
-func (d *decided) add(callsBy []atomic.Uint64, row func(rule int, n uint64)) {
-	d.nccl += callsBy[byNCCL].Load()
-	d.model += callsBy[byModel].Load()
-	for i := lateRows; i < len(callsBy); i++ {
-		if n := callsBy[i].Load(); n > 0 {
-			d.rows += n
-			row(i-firstRow, n)
-		}
-	}
-}

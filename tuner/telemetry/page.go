@@ -49,13 +49,20 @@ type rowTotals map[string]uint64
 // otherRows names all rows together that have no name of their own.
 const otherRows = "other"
 
-// add adds to byRow, a copy of t or t itself, what a version has decided. A row keeps its name, so that no
-// counter ever falls.
+// add adds to byRow, a copy of t or t itself, and to total what a version has decided by now. A row keeps its name, so
+// that no counter ever falls. Calls may go on meanwhile.
 func (t rowTotals) add(byRow rowTotals, c *Counts, total *decided) {
-	total.add(c.callsBy, func(rule int, n uint64) {
+	total.nccl += c.callsBy[byNCCL].Load()
+	total.model += c.callsBy[byModel].Load()
+	for i := lateRows; i < len(c.callsBy); i++ {
+		n := c.callsBy[i].Load()
+		if n == 0 {
+			continue
+		}
+		total.rows += n
 		name := otherRows
-		if rule != noRule {
-			name = c.engine.Policy.Place(rule)
+		if i >= firstRow {
+			name = c.engine.Policy.Place(i - firstRow)
 		}
 		if _, named := t[name]; !named {
 			if len(t) >= maxMetricsRows {
@@ -64,7 +71,7 @@ func (t rowTotals) add(byRow rowTotals, c *Counts, total *decided) {
 			t[name] += 0 // the name is taken
 		}
 		byRow[name] += n
-	})
+	}
 }
 
 // follow includes the counts of a version in the metrics.
