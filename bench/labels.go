@@ -15,6 +15,8 @@ type labels struct {
 	*testRun
 	scale  uint64 // from scaleOf
 	unsure bool   // nobody knows who chose, unless they tell
+	// Of variables: they say how many channels there are at least or at most, or force some.
+	saysChannels, forcesChannels bool
 }
 
 // claim is what somebody says of a configuration.
@@ -60,8 +62,7 @@ func (l *labels) ran(key logKey) (c nccl.Config, own, agreed, found bool) {
 		return c, false, agreed, found
 	}
 	asked := *decided
-	_, forced := l.settings.saysChannels()
-	own = asked != noLabel && asked.Channels == 0 && !forced
+	own = asked != noLabel && asked.Channels == 0 && !l.forcesChannels
 	switch release, _ := nccl.ParseVersion(l.known.NCCL); {
 	case !found:
 		c = asked
@@ -76,7 +77,8 @@ func (l *labels) ran(key logKey) (c nccl.Config, own, agreed, found bool) {
 
 // of finds what one row ran with, who says so and who chose it, where a tuner was loaded ("": none). The caller is
 // trusted most, then the row, NCCL's log and variables. clash is what they disagree about.
-func (l *labels) of(row *row, key logKey, tuner string) (c nccl.Config, from Origin, by Selection, clash string) {
+func (l *labels) of(row *row, key logKey, variables nccl.Config, tuner string) (c nccl.Config, from Origin, by Selection,
+	clash string) {
 	logged, ownChannels, agreed, found := l.ran(key)
 	several := ""
 	if found && !agreed {
@@ -85,10 +87,9 @@ func (l *labels) of(row *row, key logKey, tuner string) (c nccl.Config, from Ori
 	if !found || !agreed {
 		logged = noLabel
 	}
-	user, byRow, variables := noLabel, originMeasured, l.settings.config(key.op)
-	says, forces := l.settings.saysChannels()
-	forcesCell := l.settings["NCCL_ALGO"]+l.settings["NCCL_PROTO"]+tuner != "" || forces
-	forcesChannels := says || tuner != ""
+	user, byRow := noLabel, originMeasured
+	forcesCell := l.settings["NCCL_ALGO"] != "" || l.settings["NCCL_PROTO"] != "" || tuner != "" || l.forcesChannels
+	forcesChannels := l.saysChannels || tuner != ""
 	if said := l.opts.Config; said != nil {
 		user = nccl.Config{Cell: alone(said.Cell), Channels: said.Channels}
 		forcesCell, forcesChannels = true, forcesChannels || user.Channels > 0

@@ -63,9 +63,11 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 	type ofAll struct {
 		coll    nccl.Coll
 		refused string
+		asked   nccl.Config // by variables
 	}
 	all := map[operation]ofAll{}
 	l := labels{testRun: u, scale: u.log.scaleOf(op, u.rows, comm.Ranks), unsure: anyChose(r.unknown)}
+	l.saysChannels, l.forcesChannels = u.settings.saysChannels()
 	untold := r.unknown == nil && (u.isCSV && !u.tells || !u.isCSV && u.mark == nil && !u.complete)
 	r.Samples = make([]Sample, 0, len(u.rows))
 	for i := range u.rows {
@@ -73,7 +75,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 		op := cmp.Or(row.op, op)
 		of, known := all[op]
 		if !known {
-			of = ofAll{collByName[string(op)], u.refused(op, comm)}
+			of = ofAll{collByName[string(op)], u.refused(op, comm), u.settings.config(op)}
 			all[op] = of
 		}
 		key := u.log.of(op, row.Bytes, row.Pass)
@@ -94,7 +96,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 				by, with = "", untuned
 			}
 			var clash string
-			if s.Config, from, s.Selection, clash = l.of(row, key, by); clash != "" {
+			if s.Config, from, s.Selection, clash = l.of(row, key, of.asked, by); clash != "" {
 				r.note(row.line, "%s", clash)
 			}
 			if from == originNone && r.unknown != nil {

@@ -103,7 +103,11 @@ func (r *Result) add(part *Result) {
 		s := &part.Samples[i]
 		s.Start = cmp.Or(s.Start, r.starts)
 	}
-	r.Samples = append(r.Samples, part.Samples...)
+	if r.Samples == nil {
+		r.Samples = part.Samples
+	} else {
+		r.Samples = append(r.Samples, part.Samples...)
+	}
 	for _, s := range part.NotOffered {
 		if !r.notOffered[s] {
 			r.notOffered[s] = true

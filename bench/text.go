@@ -303,6 +303,9 @@ func (t *textReader) add(rows []row) {
 	for i := range rows {
 		rows[i].line, rows[i].Source = t.pendingLine, source
 	}
+	if n := len(t.run.rows); n+len(rows) > cap(t.run.rows) { // append grows long lists by a quarter
+		t.run.rows = slices.Grow(t.run.rows, n+len(rows))
+	}
 	t.run.rows = append(t.run.rows, rows...)
 }
 
