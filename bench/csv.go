@@ -53,7 +53,7 @@ type csvReader struct {
 
 func newCSV(r *Result, closed func(*testRun)) *csvReader {
 	s := &csvReader{r: r, closed: closed, setups: map[Setup]*Setup{}, seen: map[measurement]int{},
-		run: newRun(r.File, 1, nil)}
+		run: newRun(r.File, 1, noMark)}
 	s.run.isCSV = true
 	return s
 }

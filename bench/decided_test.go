@@ -78,9 +78,9 @@ func TestTunerDecisions(t *testing.T) {
 	}
 }
 
-// Runs of simulated nccl-tests are known as such, those of earlier releases, too.
+// Runs of simulated nccl-tests are known as such.
 func TestSimulatedRuns(t *testing.T) {
-	for gpu, simulated := range map[string]bool{FakePerf: true, "stand-in (no GPU)": true, "NVIDIA H100": false} {
+	for gpu, simulated := range map[string]bool{FakePerf: true, "NVIDIA H100": false} {
 		log := strings.Replace(oneRun(), "Some GPU", gpu, -1)
 		r, err := Read(strings.NewReader(log), "x.log", Options{})
 		if err != nil || len(r.Samples) == 0 || r.Samples[0].Simulated != simulated {

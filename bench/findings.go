@@ -84,13 +84,6 @@ func (n Note) String() string {
 	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
 }
 
-// notes are remarks of which the file is known.
-type notes []Note
-
-func (all *notes) add(line int, format string, args ...any) {
-	*all = append(*all, Note{Line: line, Text: fmt.Sprintf(format, args...)})
-}
-
 // mostNotes bounds what one broken file says.
 const mostNotes = 20
 

@@ -29,7 +29,7 @@ func readJSON(in *bufio.Reader, r *Result, closed func(*testRun)) error {
 	decoder := json.NewDecoder(in)
 	decoder.UseNumber()
 	for n := 0; ; n++ {
-		j := jsonRun{decoder, r, newRun(r.File, 0, nil), map[string]any{}, -1}
+		j := jsonRun{decoder, r, newRun(r.File, 0, noMark), map[string]any{}, -1}
 		j.run.ended = true
 		err := j.each('{', j.member)
 		if n > 0 && err == io.EOF {

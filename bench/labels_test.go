@@ -21,7 +21,7 @@ func TestMentions(t *testing.T) {
 		{"mpirun -x NCCL_ALGO ./all_reduce_perf", "NCCL_ALGO=?"},
 		{"mpirun -x NCCL_IB_HCA=mlx5_0,mlx5_1 -x NCCL_ALGO=$A ./all_reduce_perf", "NCCL_ALGO=? NCCL_IB_HCA=mlx5_0,mlx5_1?"},
 		{"+ export NCCL_CROSS_NIC=1\n+ NCCL_CROSS_NIC=1", "NCCL_CROSS_NIC=1?"},
-		{"env:\n- name: NCCL_ALGO\n  value: \"Tree\"", "NCCL_ALGO=Tree?"},
+		{"env:\n- name: NCCL_ALGO\n  value: \"Tree\"", "NCCL_ALGO=?"},
 		{"env:\n- name: NCCL_ALGO\n  valueFrom:", "NCCL_ALGO=?"},
 		{`- {name: NCCL_ALGO, value: Tree}`, "NCCL_ALGO=Tree?"},
 		{`"env": [{"name": "NCCL_ALGO", "value": "Tree"}]`, "NCCL_ALGO=Tree?"},

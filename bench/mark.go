@@ -9,6 +9,7 @@ import (
 
 // sweepMark is what a log of tunefit sweep says of itself in its first line.
 type sweepMark struct {
+	is   bool
 	coll string // folded
 	nccl.Comm
 	verify bool
@@ -23,14 +24,17 @@ const verifyWord = "verify"
 var markLine = regexp.MustCompile(
 	`^tunefit sweep [a-z0-9_-]+: ([a-z]+) ([0-9]{1,7})x([0-9]{1,7}), ([a-z]+)(?: ([^ =]+))?(?: under (.+?))?\s*$`)
 
-// markOf reads such a line; nil: it is none.
-func markOf(line []byte) *sweepMark {
+// noMark is that of other logs.
+var noMark = sweepMark{asked: noLabel}
+
+// markOf reads such a line.
+func markOf(line []byte) sweepMark {
 	m := markLine.FindStringSubmatch(string(line))
 	if m == nil {
-		return nil
+		return noMark
 	}
 	nodes := atoi(m[2])
-	read := &sweepMark{coll: fold(m[1]), Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * atoi(m[3])},
+	read := sweepMark{is: true, coll: fold(m[1]), Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * atoi(m[3])},
 		verify: m[4] == verifyWord, asked: noLabel, setting: SettingOf(m[6])}
 	if c, err := nccl.ParseConfig(m[5]); err == nil {
 		read.asked = c

@@ -47,7 +47,6 @@ func (m mention) isUsual() bool {
 // mentions are those since the last table, with the program that stands there, too.
 type mentions struct {
 	of      []mention
-	name    string // of a variable whose value a manifest has in its next line
 	program string // as all_reduce_perf; "several": it is not clear which
 }
 
@@ -69,14 +68,6 @@ var (
 // any.
 func (ms *mentions) scan(at int, line []byte) bool {
 	before := len(ms.of)
-	if name := ms.name; name != "" {
-		_, value, told := bytes.Cut(line, []byte("value:"))
-		ms.name = ""
-		ms.add(mention{name, valueAt(strings.TrimSpace(string(value))), at, true})
-		if told {
-			return true
-		}
-	}
 	if bytes.Contains(line, []byte("_perf")) {
 		ms.command(at, string(line[:min(len(line), longestRow)]))
 	}
@@ -108,9 +99,6 @@ func (ms *mentions) names(at int, text string) {
 			continue
 		case byBlank.MatchString(before):
 			value = valueAt(strings.TrimLeft(after, " "))
-		case strings.TrimSpace(strings.Trim(after, `"'`)) == "" && strings.Contains(text[:m[0]], "name:"):
-			ms.name = name
-			continue
 		}
 		ms.add(mention{name, value, at, lasts})
 	}

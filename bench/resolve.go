@@ -14,7 +14,7 @@ import (
 // resolve finds what a closed run measured. It changes nothing: all that it finds is in what it returns.
 func (u *testRun) resolve() *Result {
 	r := &Result{File: u.file, MostChannels: u.log.most}
-	op, said := u.operation()
+	op := u.operation(r)
 	failure, brokeOff := u.failure.of(len(u.rows)), false
 	switch {
 	case failure.line > 0 && !u.ended:
@@ -30,10 +30,9 @@ func (u *testRun) resolve() *Result {
 	if len(u.rows) == 0 && !refused && !brokeOff {
 		return r
 	}
-	comm, more := u.communicator(op)
-	r.keep(append(said, more...))
+	comm := u.communicator(op, r)
 	coll, known := collByName[string(op)]
-	vain := request{testRun: u, sample: u.inVain(coll, comm, u.asks(op)), said: map[asking]bool{}}
+	vain := request{testRun: u, sample: u.inVain(coll, comm, u.asks(op)), said: map[Sample]bool{}}
 	r.NotOffered = u.notOffered(vain.sample)
 	if (refused || brokeOff) && known && coll >= 0 && vain.isWhole() {
 		vain.brokeOff(refused)
@@ -68,7 +67,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 	all := map[operation]ofAll{}
 	l := labels{testRun: u, scale: u.log.scaleOf(op, u.rows, comm.Ranks), unsure: anyChose(r.unknown)}
 	l.saysChannels, l.forcesChannels = u.settings.saysChannels()
-	untold := r.unknown == nil && (u.isCSV && !u.tells || !u.isCSV && u.mark == nil && !u.complete)
+	untold := r.unknown == nil && (u.isCSV && !u.tells || !u.isCSV && !u.mark.is && !u.complete)
 	r.Samples = make([]Sample, 0, len(u.rows))
 	for i := range u.rows {
 		row := &u.rows[i]
@@ -108,7 +107,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 				s.Setup = s.Setup.mentioning(setup.Variables)
 			}
 			s.Simulated = s.Simulated || u.devices.gpus[FakePerf]
-			if u.mark != nil && u.mark.verify {
+			if u.mark.verify {
 				s.Verify, s.Source = true, verifyWord+":"+s.Source
 			}
 			reason = s.unusable()
@@ -173,36 +172,32 @@ func (u *testRun) apart(op operation, comm nccl.Comm) string {
 
 // operation finds what the run measured, in the order of trust: the header, the
 // command, NCCL's log, what the caller says, the rows.
-func (u *testRun) operation() (op operation, said notes) {
+func (u *testRun) operation(r *Result) (op operation) {
 	byCaller := operation("")
 	if u.opts.Coll != nil {
 		byCaller = operation(u.opts.Coll.String())
 	}
 	if u.named() {
-		return byCaller, nil
-	}
-	byMark := operation("")
-	if u.mark != nil {
-		byMark = operation(u.mark.coll)
+		return byCaller
 	}
 	for _, by := range []operation{programOperation(u.program), programOperation(u.mentions.program),
-		u.log.operation(), byCaller, byMark, u.guess()} {
+		u.log.operation(), byCaller, operation(u.mark.coll), u.guess()} {
 		op = cmp.Or(op, by)
 		// Two operations that no tuner is asked about print alike: gather and scatter, alltoall and hypercube.
 		c, known := collByName[string(op)]
 		d, alsoKnown := collByName[string(by)]
 		if by != op && known && alsoKnown && (c >= 0 || d >= 0) {
-			said.add(u.line, noteOperations, op, by)
+			r.note(u.line, noteOperations, op, by)
 		}
 	}
-	return op, said
+	return op
 }
 
 // communicator finds the nodes and ranks, in the order of trust: NCCL's log, the caller, the list of devices, the
 // sweep, threads x GPUs, the rows. What the rows tell rules out what the caller says.
-func (u *testRun) communicator(op operation) (c nccl.Comm, notes notes) {
+func (u *testRun) communicator(op operation, r *Result) (c nccl.Comm) {
 	if u.named() {
-		return u.opts.Comm, nil
+		return u.opts.Comm
 	}
 	byRows := 0
 	if f, ok := busFactor(u.rows); ok {
@@ -211,12 +206,9 @@ func (u *testRun) communicator(op operation) (c nccl.Comm, notes notes) {
 	if n := parts(u.rows); n > 1 && (op == "allgather" || op == "reducescatter") {
 		byRows = n
 	}
-	byCaller, byMark := u.opts.Comm, nccl.Comm{}
+	byCaller := u.opts.Comm
 	if byRows > 0 && byCaller.Ranks != byRows {
 		byCaller = nccl.Comm{}
-	}
-	if u.mark != nil {
-		byMark = u.mark.Comm
 	}
 	listed := nccl.Comm{Ranks: u.devices.listed, Nodes: len(u.devices.hosts)}
 	isCut := listed.Ranks > 0 && (!u.devices.whole || byRows > listed.Ranks)
@@ -226,15 +218,15 @@ func (u *testRun) communicator(op operation) (c nccl.Comm, notes notes) {
 	if u.devices.shared {
 		listed.Nodes = 0
 	}
-	c.Ranks = cmp.Or(u.comm.Ranks, byCaller.Ranks, listed.Ranks, byMark.Ranks)
-	c.Nodes = cmp.Or(u.comm.Nodes, byCaller.Nodes, listed.Nodes, byMark.Nodes)
+	c.Ranks = cmp.Or(u.comm.Ranks, byCaller.Ranks, listed.Ranks, u.mark.Ranks)
+	c.Nodes = cmp.Or(u.comm.Nodes, byCaller.Nodes, listed.Nodes, u.mark.Nodes)
 	switch otherwise := u.countsOtherwise(); {
 	case c.Nodes == 0 && isCut:
-		notes.add(u.line, noteListCut, c.Ranks)
+		r.note(u.line, noteListCut, c.Ranks)
 	case c.Nodes == 0 && u.devices.shared:
-		notes.add(u.line, noteSharedName)
+		r.note(u.line, noteSharedName)
 	case u.comm.Nodes+byCaller.Nodes == 0 && listed.Nodes > 0 && otherwise != "":
-		notes.add(u.line, noteHosts, wording.Plural(listed.Nodes, "host"), otherwise)
+		r.note(u.line, noteHosts, wording.Plural(listed.Nodes, "host"), otherwise)
 	}
 	if n := u.settings.perProcess(); c.Ranks == 0 && n > 0 {
 		if c.Ranks = cmp.Or(byRows, n); c.Ranks == n { // else it is one process of several
@@ -255,9 +247,9 @@ func (u *testRun) communicator(op operation) (c nccl.Comm, notes notes) {
 		}
 	}
 	if isDisputed {
-		notes.add(u.line, noteComm, commText(c), strings.Join(said, ", "))
+		r.note(u.line, noteComm, commText(c), strings.Join(said, ", "))
 	}
-	return c, notes
+	return c
 }
 
 // commText is 2x8, or 16 ranks.

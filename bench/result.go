@@ -91,7 +91,7 @@ type Result struct {
 // add takes what a closed run tells.
 func (r *Result) add(part *Result) {
 	r.MostChannels, r.Failure = part.MostChannels, cmp.Or(part.Failure, r.Failure)
-	r.keep(part.Notes)
+	r.keep(part.Notes...)
 	for _, rej := range part.Rejected {
 		r.reject(rej.Line, rej.Count, rej.Reason)
 	}
@@ -182,7 +182,7 @@ var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl
 const simulatedPrefix = "simulated:"
 
 // keep keeps remarks, each once, and says where it stopped keeping them.
-func (r *Result) keep(said notes) {
+func (r *Result) keep(said ...Note) {
 	for _, n := range said {
 		if len(r.Notes) > mostNotes || slices.ContainsFunc(r.Notes, func(o Note) bool { return o.Text == n.Text }) {
 			continue
@@ -195,7 +195,7 @@ func (r *Result) keep(said notes) {
 }
 
 func (r *Result) note(line int, format string, args ...any) {
-	r.keep(notes{{Line: line, Text: fmt.Sprintf(format, args...)}})
+	r.keep(Note{Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 func (r *Result) reject(line, count int, reason string) {

@@ -29,11 +29,11 @@ type testRun struct {
 // heading is what a run's header tells, and NCCL's log by then. It may be that of several runs.
 type heading struct {
 	line     int
-	mark     *sweepMark // of tunefit sweep; nil: there is none
-	program  string     // all_reduce_perf; empty: not said
-	header   bool       // "# nThread" was seen
-	headers  int        // without a row between them
-	mixed    bool       // with the header of another process
+	mark     sweepMark
+	program  string // all_reduce_perf; empty: not said
+	header   bool   // "# nThread" was seen
+	headers  int    // without a row between them
+	mixed    bool   // with the header of another process
 	settings settings
 	devices  devices
 	comm     nccl.Comm // as NCCL's log says
@@ -44,7 +44,7 @@ type heading struct {
 }
 
 // newRun is a run of a log that begins at a line.
-func newRun(file string, line int, m *sweepMark) *testRun {
+func newRun(file string, line int, m sweepMark) *testRun {
 	return &testRun{file: file, heading: heading{line: line, mark: m, layout: plainLayout, settings: settings{}},
 		log: newTuningLog()}
 }
@@ -60,10 +60,7 @@ func (u *testRun) goOn(line int) *testRun {
 // close ends a run. It changes no more from here on.
 func (u *testRun) close(opts Options) {
 	u.opts = opts
-	if u.mark != nil { // NCCL's log has the last word on it
-		u.settings = u.mark.setting.with(u.settings)
-	}
-	u.settings = u.settings.with(opts.With)
+	u.settings = u.mark.setting.with(u.settings).with(opts.With) // NCCL's log has the last word on a sweep's setting
 	if !u.inherited {
 		u.devices.close(u.settings.perProcess())
 	}
@@ -101,10 +98,7 @@ func (d *devices) add(group, rank, host, process, place, model string) {
 		*d = devices{group: group, ranks: map[string]string{}, hosts: map[string]bool{}, gpus: map[string]bool{},
 			at: map[string]bool{}}
 	}
-	if model = quoted([]byte(model)); model == "stand-in (no GPU)" { // what earlier releases wrote
-		model = FakePerf
-	}
-	if model != "" {
+	if model = quoted([]byte(model)); model != "" {
 		d.gpus[model] = true
 	}
 	if group != d.group {

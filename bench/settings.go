@@ -216,7 +216,7 @@ func ChannelBounds(getenv func(string) string) (bounds map[string]string) {
 
 // unknown returns the settings of a run that are mentioned only.
 func (u *testRun) unknown() (of []mention) {
-	if u.mark != nil || u.complete || u.isCSV && u.tells {
+	if u.mark.is || u.complete || u.isCSV && u.tells {
 		return nil
 	}
 	said := u.opts.Default || u.opts.Config != nil

@@ -101,11 +101,7 @@ func (u *testRun) setup(unknown []mention) *Setup {
 			*into = strconv.Itoa(n)
 		}
 	}
-	var bySweep settings
-	if u.mark != nil {
-		bySweep = u.mark.setting
-	}
-	variables := u.settings.variables(bySweep)
+	variables := u.settings.variables(u.mark.setting)
 	for _, m := range unknown {
 		variables = append(variables, m.String())
 	}

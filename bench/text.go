@@ -42,7 +42,7 @@ type stream struct {
 }
 
 func readText(in *bufio.Reader, r *Result, logOf func(process string) []byte, closed func(*testRun)) error {
-	t := &textReader{r: r, logOf: logOf, closed: closed, stream: &stream{run: newRun(r.File, 1, nil)}}
+	t := &textReader{r: r, logOf: logOf, closed: closed, stream: &stream{run: newRun(r.File, 1, noMark)}}
 	start, _ := in.Peek(64 << 10)
 	start = bytes.Clone(start)
 	t.streamsOf(start)
@@ -94,7 +94,7 @@ func (t *textReader) streamsOf(start []byte) {
 	t.tag, t.streams = first, map[string]*stream{"": t.stream}
 	if len(heads) > 1 {
 		for of := range heads {
-			t.streams[of] = &stream{run: newRun(t.r.File, 1, nil)}
+			t.streams[of] = &stream{run: newRun(t.r.File, 1, noMark)}
 		}
 	}
 }
@@ -319,7 +319,7 @@ func (t *textReader) header(line []byte) bool {
 		t.beginHeader(run.header || run.ended || run.layout.known)
 	case begins("tunefit sweep "):
 		m := markOf(body)
-		if m == nil {
+		if !m.is {
 			return false
 		}
 		t.begin(run.header)

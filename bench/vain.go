@@ -11,26 +11,14 @@ import (
 type request struct {
 	*testRun
 	sample Sample // of no size: the communicator, and the configuration of the whole run, if there is one
-	said   map[asking]bool
+	said   map[Sample]bool
 	failed []Sample
-}
-
-// asking is a configuration that was asked for at a size.
-type asking struct {
-	nccl.Config
-	bytes uint64
 }
 
 // asks is the configuration that a run was told to use, as far as it is one.
 func (u *testRun) asks(op operation) nccl.Config {
-	user, mark := noLabel, noLabel
-	if u.opts.Config != nil {
-		user = *u.opts.Config
-	}
-	if u.mark != nil {
-		mark = u.mark.asked
-	}
-	c, _, _ := merge(claim{Config: user}, claim{Config: u.settings.config(op)}, claim{Config: mark})
+	user := *cmp.Or(u.opts.Config, &noLabel)
+	c, _, _ := merge(claim{Config: user}, claim{Config: u.settings.config(op)}, claim{Config: u.mark.asked})
 	c.Cell = alone(c.Cell)
 	return c
 }
@@ -66,12 +54,10 @@ func (q *request) isMet(s *Sample) bool {
 
 // unmet records, once, that the configuration that was asked for did not run at a size.
 func (q *request) unmet(size uint64, pass int) {
-	l, ok := q.at(size, pass)
-	of := asking{l, size}
-	if ok && !q.said[of] && q.isWhole() && size > 0 {
-		s := q.sample
-		s.Bytes, s.Config = size, l
-		q.said[of], q.failed = true, append(q.failed, s)
+	s, ok := q.sample, false
+	s.Bytes = size
+	if s.Config, ok = q.at(size, pass); ok && !q.said[s] && q.isWhole() && size > 0 {
+		q.said[s], q.failed = true, append(q.failed, s)
 	}
 }
 
