@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -132,11 +133,9 @@ func (u *testRun) ours(process string, line []byte) {
 	case *record.Pass:
 		u.log.pass[process] = e.N
 	case *record.Available:
-		if u.log.offered[e.Coll] == nil {
-			u.log.offered[e.Coll] = map[nccl.Cell]bool{}
-		}
-		for _, c := range e.Cells {
-			u.log.offered[e.Coll][c] = true
+		for algo, proto := range nccl.Cells {
+			cell := nccl.Cell{Algo: algo, Proto: proto}
+			u.log.offer(e.Coll, cell, slices.Contains(e.Cells, cell))
 		}
 	}
 	if len(name) > len(u.known.Tuner) || !u.known.IsOurs() {

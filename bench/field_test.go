@@ -50,7 +50,7 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 		"words-in-file-names/no-nvls.log":              {Options{Coll: &allReduce}, 4, 0, "1x2 -  -t 1 -g 8 -n 20 -w 5 nvls?"},
 		"algorithm-alone/nvls.log":                     {Options{Config: &nvls}, 6, 0, "1x4 nvls/simple forced -t 1 -g 4 -n 20 -w 5"},
 		"device-list-cut/rack.md":                      {Options{}, 12, 0, "72 ranks on 0 nodes -; 144 ranks on 0 nodes -"},
-		"manifest-above/mpijob.log":                    {Options{}, 6, 0, "2x4 -  -t 1 -g 1 -n 20 -w 5 NCCL_ALGO=? NCCL_PROTO=?"},
+		"manifest-above/mpijob.log":                    {Options{}, 6, 0, "2x4 -  -t 1 -g 1 -n 20 -w 5 NCCL_ALGO=Tree? NCCL_PROTO=LL128?"},
 		"names-that-tell/all_reduce_collnet_sharp.out": {Options{}, 6, 0, "1x4 -  -t 1 -g 4 -n 20 -w 5 collnet+sharp?"},
 		"network-variables/default-qps1.log": {Options{}, 6, 0,
 			"2x4 - -t 1 -g 1 -n 20 -w 5 NCCL_IB_QPS_PER_CONNECTION=1?"},

@@ -55,9 +55,9 @@ func merge(claims ...claim) (c nccl.Config, from Origin, clash string) {
 // those asked for, as far as the communicator has them: NCCL uses fewer at small sizes, and a policy cannot change
 // that. Their number is NCCL's own where our tuner left it to NCCL, or asked for more than NCCL chose in a release that
 // only lets a tuner lower them.
-func (l *labels) ran(key logKey) (c nccl.Config, own, agreed, found bool) {
-	c, agreed, found = l.log.ran(key, l.scale)
-	decided := l.log.at(key).decided
+func (l *labels) ran(op operation, row *row) (c nccl.Config, own, agreed, found bool) {
+	c, agreed, found = l.log.ran(op, row.Bytes/l.scale, row.Pass)
+	decided := l.log.at(op, row.Bytes, row.Pass).decided
 	if decided == nil {
 		return c, false, agreed, found
 	}
@@ -77,12 +77,12 @@ func (l *labels) ran(key logKey) (c nccl.Config, own, agreed, found bool) {
 
 // of finds what one row ran with, who says so and who chose it, where a tuner was loaded ("": none). The caller is
 // trusted most, then the row, NCCL's log and variables. clash is what they disagree about.
-func (l *labels) of(row *row, key logKey, variables nccl.Config, tuner string) (c nccl.Config, from Origin, by Selection,
+func (l *labels) of(row *row, op operation, variables nccl.Config, tuner string) (c nccl.Config, from Origin, by Selection,
 	clash string) {
-	logged, ownChannels, agreed, found := l.ran(key)
+	logged, ownChannels, agreed, found := l.ran(op, row)
 	several := ""
 	if found && !agreed {
-		several = fmt.Sprintf(noteSeveral, key.op, row.Bytes)
+		several = fmt.Sprintf(noteSeveral, op, row.Bytes)
 	}
 	if !found || !agreed {
 		logged = noLabel
@@ -144,21 +144,21 @@ func (c *channelCounts) rise() bool {
 // not ours. They are of algorithms and protocols whose counts rise. If nothing in the file tells any better, these show
 // that the others with one count at each size were not asked for either: a sweep over channels has several.
 func (r *Result) tellOwnChannels() {
-	families := map[Series]map[nccl.Cell]*channelCounts{}
+	type family struct {
+		Series
+		nccl.Cell
+	}
+	counts := map[family]*channelCounts{}
 	for i := range r.Samples {
 		s := &r.Samples[i]
 		if s.Selection == SelectionDefault || !s.Known() {
 			continue
 		}
-		all := families[s.Series()]
-		if all == nil {
-			all = map[nccl.Cell]*channelCounts{}
-			families[s.Series()] = all
-		}
-		c := all[s.Cell]
+		of := family{s.Series(), s.Cell}
+		c := counts[of]
 		if c == nil {
 			c = &channelCounts{bySize: map[uint64]int{}}
-			all[s.Cell] = c
+			counts[of] = c
 		}
 		by := cmp.Or(s.Setup, &Setup{})
 		c.told = c.told || s.Selection == SelectionOwnChannels
@@ -170,19 +170,19 @@ func (r *Result) tellOwnChannels() {
 			c.bySize[s.Bytes] = s.Channels
 		}
 	}
-	own := map[*channelCounts]bool{}
-	for _, all := range families {
-		told, several, rise := false, false, false
-		for _, c := range all {
-			told, several, rise = told || c.told, several || c.bySize == nil, rise || c.rise()
-		}
-		for _, c := range all {
-			own[c] = !c.told && !c.asked && (c.rise() || rise && !told && !several)
-		}
+	type summary struct{ told, several, rise bool }
+	all := map[Series]summary{}
+	for of, c := range counts {
+		a := all[of.Series]
+		all[of.Series] = summary{a.told || c.told, a.several || c.bySize == nil, a.rise || c.rise()}
 	}
 	for i := range r.Samples {
 		s := &r.Samples[i]
-		if s.Selection != SelectionDefault && s.Channels > 0 && own[families[s.Series()][s.Cell]] {
+		if s.Selection == SelectionDefault || s.Channels == 0 || !s.Known() {
+			continue
+		}
+		a, c := all[s.Series()], counts[family{s.Series(), s.Cell}]
+		if !c.told && !c.asked && (c.rise() || a.rise && !a.told && !a.several) {
 			s.Selection = SelectionOwnChannels
 		}
 	}

@@ -210,14 +210,9 @@ func (s *scanner) log(line []byte) (l logLine, ok bool) {
 	for start > max(0, colon-longestHost) && isOfHost(head[start-1]) {
 		start--
 	}
-	if s.hosts == nil {
-		s.hosts = map[string]bool{}
-	}
-	if isGlued := start > 0 && len(bytes.TrimSpace(head[:start])) > 0; !isGlued {
-		if !s.hosts[string(head[start:colon])] {
-			s.hosts[string(head[start:colon])] = true
-		}
-	} else if !s.hosts[string(head[start:colon])] {
+	if isKnown := s.hosts[string(head[start:colon])]; !isKnown && len(bytes.TrimSpace(head[:start])) == 0 {
+		s.hosts[string(head[start:colon])] = true
+	} else if !isKnown {
 		for i := start + 1; i < colon; i++ { // the longest that is known
 			if s.hosts[string(head[i:colon])] {
 				start = i
@@ -254,7 +249,7 @@ func (e *LogApart) Error() string {
 // ProcessOf returns the process, as host:pid, whose log a file begins with; empty: it begins with something else.
 func ProcessOf(head []byte) string {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
-	l, _ := new(scanner).log(line)
+	l, _ := (&scanner{hosts: map[string]bool{}}).log(line)
 	return string(l.host)
 }
 

@@ -47,12 +47,14 @@ func (m mention) isUsual() bool {
 // mentions are those since the last table, with the program that stands there, too.
 type mentions struct {
 	of      []mention
+	open    string // a variable whose value a manifest has in its next line
 	program string // as all_reduce_perf; "several": it is not clear which
 }
 
 var (
 	// valued is what stands between a name and its value: =, and : and value: of YAML and JSON.
-	valued = regexp.MustCompile(`^(?:=|["']?\s*:\s*|["']?\s*,\s*["']?value["']?\s*:\s*)`)
+	valued  = regexp.MustCompile(`^(?:=|["']?\s*:\s*|["']?\s*,\s*["']?value["']?\s*:\s*)`)
+	valueOf = regexp.MustCompile(`\bvalue["']?\s*:\s*(.*)`)
 	// byBlank are words before a name whose value follows a blank.
 	byBlank  = regexp.MustCompile(`(?:env|ENV) +$`)
 	dropped  = regexp.MustCompile(`(?:\bunset|\s-u) +$`)
@@ -68,6 +70,14 @@ var (
 // any.
 func (ms *mentions) scan(at int, line []byte) bool {
 	before := len(ms.of)
+	if name := ms.open; name != "" {
+		value := ""
+		if m := valueOf.FindSubmatch(line); m != nil {
+			value = valueAt(string(m[1]))
+		}
+		ms.open = ""
+		ms.add(mention{name, value, at, true})
+	}
 	if bytes.Contains(line, []byte("_perf")) {
 		ms.command(at, string(line[:min(len(line), longestRow)]))
 	}
@@ -99,6 +109,9 @@ func (ms *mentions) names(at int, text string) {
 			continue
 		case byBlank.MatchString(before):
 			value = valueAt(strings.TrimLeft(after, " "))
+		case strings.Trim(after, ` "',`) == "" && strings.Contains(text[:m[0]], "name"):
+			ms.open = name
+			continue
 		}
 		ms.add(mention{name, value, at, lasts})
 	}

@@ -144,21 +144,10 @@ func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 // Unknown is the Algo or Proto of a sample whose configuration is not known.
 const Unknown = -1
 
-// alone adds the protocol where the algorithm has a single one: NVLS, NVLSTree, CollNet and PAT run with Simple.
+// alone adds the protocol where the algorithm has a single one: all but Tree and Ring run with Simple.
 func alone(c nccl.Cell) nccl.Cell {
-	if c.Proto != Unknown || c.Algo == Unknown {
-		return c
-	}
-	var has []nccl.Cell
-	for algo, proto := range nccl.Cells {
-		cell := nccl.Cell{Algo: algo, Proto: proto}
-		offers := func(coll nccl.Coll) bool { return nccl.Offers(coll, cell) }
-		if algo == c.Algo && slices.ContainsFunc(nccl.AllColls(), offers) {
-			has = append(has, cell)
-		}
-	}
-	if len(has) == 1 {
-		return has[0]
+	if c.Proto == Unknown && c.Algo != Unknown && c.Algo != nccl.AlgoTree && c.Algo != nccl.AlgoRing {
+		c.Proto = nccl.ProtoSimple
 	}
 	return c
 }

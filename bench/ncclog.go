@@ -14,8 +14,8 @@ import (
 // logKey identifies a call in NCCL's log.
 type logKey struct {
 	op    operation // empty: before NCCL 2.23 the log does not say
-	bytes uint64
-	pass  int // of the plan that our tuner follows, from 1; 0: it follows none, or that is the warm-up
+	bytes uint64    // of all ranks, or of one
+	pass  int       // of the plan that our tuner follows, from 1; 0: it follows none, or that is the warm-up
 }
 
 // logged is what is logged of one key.
@@ -27,15 +27,25 @@ type logged struct {
 	// at all: then it is missing.
 	decided, asked *nccl.Config
 	missing        bool
+	inPass         bool
+}
+
+// byDefault reports whether our tuner left a call of a pass to NCCL.
+func (c *logged) byDefault() bool { return c.inPass && *c.decided == noLabel && !c.missing }
+
+// family is an algorithm and a protocol for a collective.
+type family struct {
+	nccl.Coll
+	nccl.Cell
 }
 
 // tuningLog collects what NCCL and tuners log of the calls of one run.
 type tuningLog struct {
-	calls map[logKey]*logged // by the bytes of all ranks, or of one
+	calls map[logKey]*logged
 	// pass is the one that each process is in.
 	pass map[string]int
-	// offered is what NCCL has for collectives, as our tuner says. It may differ from call to call.
-	offered map[nccl.Coll]map[nccl.Cell]bool
+	// offers is what NCCL has for collectives, and has not, as our tuner says. It may differ from call to call.
+	offers map[family]bool
 	// pending is the question that 2.31's "Best tuning" answers, per process.
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
@@ -49,7 +59,7 @@ type tuningLog struct {
 
 func newTuningLog() tuningLog {
 	return tuningLog{calls: map[logKey]*logged{}, pass: map[string]int{}, pending: map[string]logKey{},
-		offered: map[nccl.Coll]map[nccl.Cell]bool{}}
+		offers: map[family]bool{}}
 }
 
 // decide takes what our tuner, or RCCL's own, decided. It names the channels that were asked for, if any were.
@@ -62,9 +72,17 @@ func (t *tuningLog) decide(d *record.Decision) {
 		l = noLabel // a row that leaves the algorithm to NCCL
 	}
 	c := t.call(logKey{operation(d.Coll.String()), d.Bytes, d.Pass})
-	if c.decided = &l; d.Pass > 0 && d.Asks.Known() {
+	c.decided, c.inPass = &l, d.Pass > 0
+	if d.Pass > 0 && d.Asks.Known() {
 		c.asked, c.missing = &d.Asks, c.missing || !d.Available
+		t.offer(d.Coll, d.Asks.Cell, d.Available)
 	}
+	t.offer(d.Coll, l.Cell, true)
+}
+
+// offer takes that NCCL has a cell, or has it not for one call.
+func (t *tuningLog) offer(coll nccl.Coll, cell nccl.Cell, has bool) {
+	t.offers[family{coll, cell}] = has || t.offers[family{coll, cell}]
 }
 
 func (t *tuningLog) vote(key logKey, l nccl.Config) {
@@ -84,47 +102,16 @@ func (t *tuningLog) call(key logKey) *logged {
 	return t.calls[key]
 }
 
-// at is what is logged of a key.
-func (t *tuningLog) at(key logKey) logged { return *cmp.Or(t.calls[key], &logged{}) }
-
-// refusedAll reports that our tuner decided, and never for a configuration of its own. In passes that is no fault.
-func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 && len(t.pass) == 0 }
-
-// of is the key of a row: without passes the log counts all calls of a size.
-func (t *tuningLog) of(op operation, bytes uint64, pass int) logKey {
+// at is what is logged of a row. Without passes the log counts all calls of a size.
+func (t *tuningLog) at(op operation, bytes uint64, pass int) *logged {
 	if len(t.pass) == 0 {
 		pass = 0
 	}
-	return logKey{op, bytes, pass}
+	return cmp.Or(t.calls[logKey{op, bytes, pass}], &logged{})
 }
 
-// family is an algorithm and a protocol for a collective.
-type family struct {
-	op operation
-	nccl.Cell
-}
-
-// missing is what passes asked for and NCCL had nowhere.
-func (t *tuningLog) missing() map[family]bool {
-	all := map[family]bool{}
-	for key, c := range t.calls {
-		if c.missing {
-			all[family{key.op, c.asked.Cell}] = true
-		}
-	}
-	for key, c := range t.calls {
-		if c.decided != nil {
-			delete(all, family{key.op, c.decided.Cell})
-		}
-	}
-	return all
-}
-
-// byDefault reports whether our tuner left a size of a pass to NCCL.
-func (t *tuningLog) byDefault(key logKey) bool {
-	c := t.at(key)
-	return key.pass > 0 && c.decided != nil && *c.decided == noLabel && !c.missing
-}
+// refusedAll reports that our tuner decided, and never for a configuration of its own. In passes that is no fault.
+func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 && len(t.pass) == 0 }
 
 // operation returns the only collective that the log names, or nothing.
 func (t *tuningLog) operation() (op operation) {
@@ -137,31 +124,27 @@ func (t *tuningLog) operation() (op operation) {
 	return op
 }
 
-// ran returns what NCCL's own log names for a size. The log counts the bytes of all ranks or of one, by version and
-// collective; scale is from scaleOf.
-func (t *tuningLog) ran(key logKey, scale uint64) (l nccl.Config, agreed, found bool) {
-	key.bytes /= scale
-	c := t.at(key)
+// ran returns what NCCL's own log names for a row, and whether its lines agree.
+func (t *tuningLog) ran(op operation, bytes uint64, pass int) (l nccl.Config, agreed, found bool) {
+	c := t.at(op, bytes, pass)
 	if c.total == 0 {
-		key.op = ""
-		c = t.at(key)
+		c = t.at("", bytes, pass)
 	}
 	return c.best, c.ran[c.best]*10 >= c.total*9, c.total > 0
 }
 
-// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of
-// them (ranks), by which of the two finds more of the sizes.
+// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of them (ranks), by which of the two finds
+// more of the sizes: that depends on the version and the collective.
 func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
 	if ranks < 2 || op != "allgather" && op != "reducescatter" {
 		return 1
 	}
 	whole, part := 0, 0
 	for i := range rows {
-		key := t.of(op, rows[i].Bytes, rows[i].Pass)
-		if _, _, found := t.ran(key, 1); found {
+		if _, _, found := t.ran(op, rows[i].Bytes, rows[i].Pass); found {
 			whole++
 		}
-		if _, _, found := t.ran(key, uint64(ranks)); found {
+		if _, _, found := t.ran(op, rows[i].Bytes/uint64(ranks), rows[i].Pass); found {
 			part++
 		}
 	}

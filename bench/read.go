@@ -52,7 +52,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	r := &Result{File: name, notOffered: map[Sample]bool{}}
 	closed := func(u *testRun) {
 		u.close(opts)
-		r.add(u.resolve())
+		u.resolve(r)
 	}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case IsReport(trimmed):

@@ -11,9 +11,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// resolve finds what a closed run measured. It changes nothing: all that it finds is in what it returns.
-func (u *testRun) resolve() *Result {
-	r := &Result{File: u.file, MostChannels: u.log.most}
+// resolve adds what a closed run measured to the result. It changes nothing of the run.
+func (u *testRun) resolve(r *Result) {
+	r.MostChannels = u.log.most
 	op := u.operation(r)
 	failure, brokeOff := u.failure.of(len(u.rows)), false
 	switch {
@@ -28,12 +28,12 @@ func (u *testRun) resolve() *Result {
 	}
 	refused := u.log.refusedAll() || brokeOff && failure.byNCCL()
 	if len(u.rows) == 0 && !refused && !brokeOff {
-		return r
+		return
 	}
 	comm := u.communicator(op, r)
 	coll, known := collByName[string(op)]
 	vain := request{testRun: u, sample: u.inVain(coll, comm, u.asks(op)), said: map[Sample]bool{}}
-	r.NotOffered = u.notOffered(vain.sample)
+	u.notOffered(r, vain.sample)
 	if (refused || brokeOff) && known && coll >= 0 && vain.isWhole() {
 		vain.brokeOff(refused)
 	}
@@ -41,7 +41,6 @@ func (u *testRun) resolve() *Result {
 		u.resolveRows(r, op, comm, &vain)
 	}
 	r.Failed = append(r.Failed, vain.failed...)
-	return r
 }
 
 // resolveRows adds the samples of the rows to what is found.
@@ -49,8 +48,9 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 	if u.devices.split {
 		r.note(u.line, noteSplit, wording.Quote(u.devices.group))
 	}
-	r.unknown = u.unknown()
-	setup, untuned, tuner := u.setup(r.unknown), (*Setup)(nil), ""
+	unknown := u.unknown()
+	r.unknown = append(r.unknown, unknown...)
+	setup, untuned, tuner := u.setup(unknown), (*Setup)(nil), ""
 	if setup != nil { // untuned is that of passes which our tuner left to NCCL
 		untuned, tuner = new(*setup), setup.Tuner
 		untuned.Tuner = ""
@@ -65,10 +65,11 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 		asked   nccl.Config // by variables
 	}
 	all := map[operation]ofAll{}
-	l := labels{testRun: u, scale: u.log.scaleOf(op, u.rows, comm.Ranks), unsure: anyChose(r.unknown)}
+	l := labels{testRun: u, scale: u.log.scaleOf(op, u.rows, comm.Ranks), unsure: anyChose(unknown)}
 	l.saysChannels, l.forcesChannels = u.settings.saysChannels()
-	untold := r.unknown == nil && (u.isCSV && !u.tells || !u.isCSV && !u.mark.is && !u.complete)
-	r.Samples = make([]Sample, 0, len(u.rows))
+	untold := unknown == nil && (u.isCSV && !u.tells || !u.isCSV && !u.mark.is && !u.complete)
+	r.Samples = slices.Grow(r.Samples, len(u.rows))
+	r.starts++
 	for i := range u.rows {
 		row := &u.rows[i]
 		op := cmp.Or(row.op, op)
@@ -77,7 +78,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 			of = ofAll{collByName[string(op)], u.refused(op, comm), u.settings.config(op)}
 			all[op] = of
 		}
-		key := u.log.of(op, row.Bytes, row.Pass)
+		called := u.log.at(op, row.Bytes, row.Pass)
 		s := row.Sample
 		s.Coll, s.Nodes, s.Ranks = of.coll, cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
 		if row.failed && of.refused == "" {
@@ -85,25 +86,25 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 			continue
 		}
 		reason := cmp.Or(row.reason, of.refused)
-		if reason == "" && u.log.at(key).missing {
+		if reason == "" && called.missing {
 			reason = rejectNotOffered
 		}
 		from, with := originNone, setup
 		if reason == "" {
 			by := tuner
-			if u.log.byDefault(key) {
+			if called.byDefault() {
 				by, with = "", untuned
 			}
 			var clash string
-			if s.Config, from, s.Selection, clash = l.of(row, key, of.asked, by); clash != "" {
+			if s.Config, from, s.Selection, clash = l.of(row, op, of.asked, by); clash != "" {
 				r.note(row.line, "%s", clash)
 			}
-			if from == originNone && r.unknown != nil {
+			if from == originNone && unknown != nil {
 				from = originAsked
 			}
 			if s.Setup == nil {
 				s.Setup = with
-			} else if r.unknown != nil {
+			} else if unknown != nil {
 				s.Setup = s.Setup.mentioning(setup.Variables)
 			}
 			s.Simulated = s.Simulated || u.devices.gpus[FakePerf]
@@ -123,6 +124,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 			r.Assumed++
 		}
 		r.Labels[from]++
+		s.Start = cmp.Or(s.Start, r.starts)
 		r.Samples = append(r.Samples, s)
 	}
 	if u.log.symmetric {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -88,43 +87,10 @@ type Result struct {
 	notOffered map[Sample]bool // what NotOffered has
 }
 
-// add takes what a closed run tells.
-func (r *Result) add(part *Result) {
-	r.MostChannels, r.Failure = part.MostChannels, cmp.Or(part.Failure, r.Failure)
-	r.keep(part.Notes...)
-	for _, rej := range part.Rejected {
-		r.reject(rej.Line, rej.Count, rej.Reason)
-	}
-	r.Failed = append(r.Failed, part.Failed...)
-	if len(part.Samples)+len(part.Rejected) > 0 {
-		r.starts++
-	}
-	for i := range part.Samples {
-		s := &part.Samples[i]
-		s.Start = cmp.Or(s.Start, r.starts)
-	}
-	if r.Samples == nil {
-		r.Samples = part.Samples
-	} else {
-		r.Samples = append(r.Samples, part.Samples...)
-	}
-	for _, s := range part.NotOffered {
-		if !r.notOffered[s] {
-			r.notOffered[s] = true
-			r.NotOffered = append(r.NotOffered, s)
-		}
-	}
-	for o, n := range part.Labels {
-		r.Labels[o] += n
-	}
-	r.Assumed += part.Assumed
-	r.unknown = append(r.unknown, part.unknown...)
-}
-
-// rejected counts the times that are rejected for one of the reasons.
+// rejected counts the times that are rejected for one of the reasons; none: for any.
 func (r *Result) rejected(reasons ...string) (times int) {
 	for _, rej := range r.Rejected {
-		if slices.Contains(reasons, rej.Reason) {
+		if reasons == nil || slices.Contains(reasons, rej.Reason) {
 			times += rej.Count
 		}
 	}
@@ -155,12 +121,7 @@ func (r *Result) Doubt() error {
 }
 
 // NumRejected returns how many times were rejected for any reason.
-func (r *Result) NumRejected() (n int) {
-	for _, rej := range r.Rejected {
-		n += rej.Count
-	}
-	return n
-}
+func (r *Result) NumRejected() int { return r.rejected() }
 
 // mostSamples is how many times of one file are kept, in some 2 GB. Tests lower it.
 var mostSamples = 4_000_000

@@ -42,7 +42,8 @@ type stream struct {
 }
 
 func readText(in *bufio.Reader, r *Result, logOf func(process string) []byte, closed func(*testRun)) error {
-	t := &textReader{r: r, logOf: logOf, closed: closed, stream: &stream{run: newRun(r.File, 1, noMark)}}
+	t := &textReader{r: r, logOf: logOf, closed: closed, scanner: scanner{hosts: map[string]bool{}},
+		stream: &stream{run: newRun(r.File, 1, noMark)}}
 	start, _ := in.Peek(64 << 10)
 	start = bytes.Clone(start)
 	t.streamsOf(start)
@@ -411,9 +412,6 @@ func (t *textReader) device(body []byte) bool {
 	host, process := m[4], ""
 	if m[3] != "" {
 		process = host + ":" + m[3]
-	}
-	if t.hosts == nil {
-		t.hosts = map[string]bool{}
 	}
 	t.hosts[host] = true
 	group := m[2]

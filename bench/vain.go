@@ -35,7 +35,7 @@ func (q *request) isWhole() bool { return q.sample.Nodes >= 1 && q.sample.Ranks 
 // at is the configuration that was asked for at a size; ok is false where that is not known.
 func (q *request) at(size uint64, pass int) (l nccl.Config, ok bool) {
 	l = q.sample.Config
-	logged := q.log.at(q.log.of(operation(q.sample.Coll.String()), size, pass))
+	logged := q.log.at(operation(q.sample.Coll.String()), size, pass)
 	if logged.asked != nil {
 		return *logged.asked, true
 	}
@@ -87,26 +87,25 @@ func (q *request) brokeOff(refused bool) {
 	}
 }
 
-// notOffered is what NCCL does not have for a communicator, by our library's log and by NCCL's of its links.
+// notOffered adds what NCCL does not have for a communicator, by our library's log and by NCCL's of its links.
 // NCCL_ALGO and NCCL_PROTO change what our library sees, so its log tells nothing of a run with them. The links do:
 // GPUs that meet in the host's memory have no NVLink for NCCL, and then it offers LL128 to nobody (docs/dev/NCCL.md).
-func (u *testRun) notOffered(s Sample) (all []Sample) {
+func (u *testRun) notOffered(r *Result, s Sample) {
 	if s.Nodes < 1 || s.Ranks < 2 {
-		return nil
+		return
 	}
 	forced := u.settings["NCCL_ALGO"]+u.settings["NCCL_PROTO"] != ""
-	missing := u.log.missing()
 	noLL128 := u.log.sharesMem && !nccl.IsRCCL(u.known.NCCL)
 	for _, coll := range nccl.AllColls() {
-		has := u.log.offered[coll]
 		for algo, proto := range nccl.Cells {
 			cell := nccl.Cell{Algo: algo, Proto: proto}
-			isNot := !forced && (has != nil && !has[cell] || missing[family{operation(coll.String()), cell}]) ||
-				noLL128 && proto == nccl.ProtoLL128
-			if isNot && nccl.Offers(coll, cell) {
-				all = append(all, u.inVain(coll, s.Comm, nccl.Config{Cell: cell}))
+			has, told := u.log.offers[family{coll, cell}]
+			if (!forced && told && !has || noLL128 && proto == nccl.ProtoLL128) && nccl.Offers(coll, cell) {
+				lacks := u.inVain(coll, s.Comm, nccl.Config{Cell: cell})
+				if !r.notOffered[lacks] {
+					r.notOffered[lacks], r.NotOffered = true, append(r.NotOffered, lacks)
+				}
 			}
 		}
 	}
-	return all
 }
