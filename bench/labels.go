@@ -38,7 +38,7 @@ func merge(claims ...claim) (c nccl.Config, from Origin, clash string) {
 			switch what := [...]string{"the algorithm", "the protocol", "the number of channels"}[i]; {
 			case used[i] == 0:
 				used[i], by[i] = told, claim.from
-			case used[i] == told || clash != "" || i == 2 && by[i] == originMeasured: // fewer may run than variables ask for
+			case used[i] == told || clash != "" || i == 2 && by[i] == originMeasured: // fewer may run than are asked for
 			default:
 				said := func(part int) string {
 					return [...]string{nccl.Algo(part - 1).String(), nccl.Proto(part - 1).String(), strconv.Itoa(part)}[i]

@@ -54,7 +54,10 @@ func readText(in *bufio.Reader, r *Result, logOf func(process string) []byte, cl
 		}
 		if len(line) > 0 {
 			t.line++
-			t.take(plain(line), !bytes.HasSuffix(line, []byte("\n")))
+			parts := bytes.Split(plain(line), []byte("\n"))
+			for _, part := range parts {
+				t.take(part, len(parts) == 1 && err == io.EOF)
+			}
 			if err := r.tooMany(len(t.run.rows)); err != nil {
 				return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
 			}
@@ -123,13 +126,8 @@ func beginning(text []byte) (same []byte) {
 	return bytes.TrimSpace(same)
 }
 
-// take takes a line, or several that stand in one. cut: the file ends in it.
+// take takes a line. cut: the file ends in it.
 func (t *textReader) take(line []byte, cut bool) {
-	if one, rest, several := bytes.Cut(line, []byte("\n")); several {
-		t.take(one, false)
-		t.take(rest, cut)
-		return
-	}
 	tag, text := t.part(line)
 	if len(t.streams) > 1 {
 		t.stream = cmp.Or(t.streams[streamOf(tag)], t.stream)
