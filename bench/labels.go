@@ -47,8 +47,8 @@ func merge(claims ...claim) (c nccl.Config, from Origin, clash string) {
 			}
 		}
 	}
-	return nccl.Config{Cell: nccl.Cell{Algo: nccl.Algo(used[0] - 1), Proto: nccl.Proto(used[1] - 1)}, Channels: used[2]},
-		from, clash
+	cell := nccl.Cell{Algo: nccl.Algo(used[0] - 1), Proto: nccl.Proto(used[1] - 1)}
+	return nccl.Config{Cell: cell, Channels: used[2]}, from, clash
 }
 
 // ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
@@ -77,8 +77,8 @@ func (l *labels) ran(op operation, row *row) (c nccl.Config, own, agreed, found 
 
 // of finds what one row ran with, who says so and who chose it, where a tuner was loaded ("": none). The caller is
 // trusted most, then the row, NCCL's log and variables. clash is what they disagree about.
-func (l *labels) of(row *row, op operation, variables nccl.Config, tuner string) (c nccl.Config, from Origin, by Selection,
-	clash string) {
+func (l *labels) of(row *row, op operation, variables nccl.Config, tuner string) (c nccl.Config, from Origin,
+	by Selection, clash string) {
 	logged, ownChannels, agreed, found := l.ran(op, row)
 	several := ""
 	if found && !agreed {

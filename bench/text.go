@@ -54,9 +54,10 @@ func readText(in *bufio.Reader, r *Result, logOf func(process string) []byte, cl
 		}
 		if len(line) > 0 {
 			t.line++
-			parts := bytes.Split(plain(line), []byte("\n"))
-			for _, part := range parts {
-				t.take(part, len(parts) == 1 && err == io.EOF)
+			line = plain(line)
+			cut := err == io.EOF && bytes.IndexByte(line, '\n') < 0
+			for part := range bytes.SplitSeq(line, []byte("\n")) {
+				t.take(part, cut)
 			}
 			if err := r.tooMany(len(t.run.rows)); err != nil {
 				return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
