@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -55,9 +56,12 @@ func (t *Table) Flush() {
 			}
 		}
 	}
-	t.w.Write(text.Bytes())
+	t.w.Write(trailing.ReplaceAll(text.Bytes(), nil))
 	t.rows = nil
 }
+
+// trailing is what empty cells at the end of a line leave.
+var trailing = regexp.MustCompile(`(?m) +$`)
 
 // narrow writes each cell to a line of its own. Those after a row's first one are indented.
 func (t *Table) narrow(w io.Writer) {

@@ -24,8 +24,8 @@ func TestNarrowTable(t *testing.T) {
 		list.Flush()
 		return out.String()
 	}
-	const columns = "\njob   policy                    change   \n" +
-		"4711  /shared/tuner/policy.csv           \n" +
+	const columns = "\njob   policy                    change\n" +
+		"4711  /shared/tuner/policy.csv\n" +
 		"4712  b.csv                     refused  !\n"
 	for most, want := range map[int]string{
 		0:  columns + "  ring  12 GB/s  narrowest\n",

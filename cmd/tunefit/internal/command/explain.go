@@ -1,14 +1,12 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,7 +136,7 @@ type explanation struct {
 
 	by  ask.Explained
 	all bool // the text has every row and configuration, too
-	out bytes.Buffer
+	out io.Writer
 }
 
 // explainedModel is what a model says.
@@ -244,27 +242,23 @@ const (
 
 // write prints the text.
 func (x *explanation) write(w io.Writer) {
+	x.out = w
 	q := x.Decision
 	x.printf("%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), wording.Plural(q.Comm.Nodes, "node"),
 		wording.Plural(q.Comm.Ranks, "rank"), q.CallText())
-	columns := cli.Columns{Writer: &x.out, Most: cli.Width(w)}
 	x.writeRows()
-	x.writeModel(columns)
+	x.writeModel()
 	switch micros := microsText(float64(q.NCCLMicros)); q.Known {
 	case ask.Measured:
 		x.printf("\nNCCL's default, as measured (%s): %s, %s\n", x.by.Files.Model, q.NCCL, micros)
 	case ask.Timed:
 		x.printf("\nNCCL's default, as measured (%s): %s; what took it is not known\n", x.by.Files.Model, micros)
 	}
-	x.writeEstimates(columns)
+	x.writeEstimates()
 	x.writeDecision()
-	fmt.Fprintf(w, "%s", trailingSpace.ReplaceAll(x.out.Bytes(), nil))
 }
 
-// trailingSpace is left by empty cells of tables.
-var trailingSpace = regexp.MustCompile(`(?m) +$`)
-
-func (x *explanation) printf(format string, args ...any) { fmt.Fprintf(&x.out, format, args...) }
+func (x *explanation) printf(format string, args ...any) { fmt.Fprintf(x.out, format, args...) }
 
 // writeRows prints what became of the rows: the nearest first and the number of the others, or all in the file's order.
 func (x *explanation) writeRows() {
@@ -350,29 +344,25 @@ func (x *explanation) place(r policy.Tried) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(x.by.Files.Policy), r.Row)
 }
 
-// reason says why a row does not decide.
+// reason says what became of a row, and why.
 func reason(r policy.Tried) string {
-	condition := fmt.Sprintf("%s, with %s", wording.Line(r.When), valuesText(r.Values))
+	var more []string
+	for _, m := range r.Misses {
+		more = append(more, fmt.Sprintf("%s %s, not %s", m.Column, m.Wants, m.Has))
+	}
 	switch r.Status {
 	case policy.RowDiffers:
-		texts := make([]string, len(r.Misses))
-		for i, m := range r.Misses {
-			texts[i] = fmt.Sprintf("%s %s, not %s", m.Column, m.Wants, m.Has)
-		}
-		return "is for " + strings.Join(texts, "; ")
-	case policy.RowWhenFalse:
-		return "its condition does not hold: " + condition
-	case policy.RowWhenUnknown:
-		return "its condition mentions what is not known here: " + condition
+		return "is for " + strings.Join(more, "; ")
 	case policy.RowWhenFails:
 		what, _, _ := strings.Cut(r.Error, "\n")
-		return fmt.Sprintf("its condition cannot be computed: %s: %s", strings.TrimPrefix(what, "when: "), condition)
-	case policy.RowUnavailable:
-		return fmt.Sprintf("asks for %s, which is not available here", r.Asks)
-	case policy.RowDecides:
-		return "decides: " + r.Asks
+		more = append(more, strings.TrimPrefix(what, "when: "))
+		fallthrough
+	case policy.RowWhenFalse, policy.RowWhenUnknown:
+		more = append(more, fmt.Sprintf("%s, with %s", wording.Line(r.When), valuesText(r.Values)))
+	case policy.RowUnavailable, policy.RowDecides:
+		more = append(more, r.Asks)
 	}
-	return r.Status.String()
+	return strings.Join(append([]string{r.Status.String()}, more...), ": ")
 }
 
 func valuesText(values []policy.Value) string {
@@ -390,7 +380,7 @@ func valuesText(values []policy.Value) string {
 	return strings.Join(texts, ", ")
 }
 
-func (x *explanation) writeModel(columns cli.Columns) {
+func (x *explanation) writeModel() {
 	if x.Model == nil {
 		return
 	}
@@ -404,7 +394,7 @@ func (x *explanation) writeModel(columns cli.Columns) {
 	if x.by.By == policy.ByRow {
 		x.printf("  not asked, as a row decides; this is what it would say\n")
 	}
-	x.writeCandidates(columns)
+	x.writeCandidates()
 	verdict, margin := "it decides", ""
 	if x.by.Why != model.Decides {
 		verdict = "abstains: " + x.Model.Abstains
@@ -419,11 +409,11 @@ func (x *explanation) writeModel(columns cli.Columns) {
 	}
 }
 
-func (x *explanation) writeCandidates(columns cli.Columns) {
+func (x *explanation) writeCandidates() {
 	if len(x.by.Candidates) == 0 {
 		return
 	}
-	tw := cli.NewTable(columns)
+	tw := cli.NewTable(x.out)
 	tw.Row("  configuration", "expected", "uncertain by", "")
 	if own := x.by.Model.Default; !own.Unknown() {
 		tw.Row("  NCCL's default", microsText(own.Micros()), cli.Percent(own.Sigma), x.Decision.NCCL.Cell)
@@ -447,9 +437,9 @@ func (x *explanation) writeCandidates(columns cli.Columns) {
 }
 
 // writeEstimates prints NCCL's estimates.
-func (x *explanation) writeEstimates(columns cli.Columns) {
+func (x *explanation) writeEstimates() {
 	x.printf("\n%s\n", x.by.Source)
-	tw := cli.NewList(columns)
+	tw := cli.NewList(x.out)
 	for _, e := range x.NCCL {
 		micros, remark := "-", ""
 		if e.Micros != nil {
