@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -131,38 +132,91 @@ func Read(name string, text []byte) (*Profile, error) {
 		return nil, fmt.Errorf("%s:1:%d: version %s of job profiles (known: %s)", name, len(Head)+1,
 			wording.Quote(v), version)
 	}
-	t, err := csvtable.Read(name, rest, 1, columnNames, 3)
-	if err != nil {
-		return nil, err
+	in := csvtable.NewReader(strings.NewReader(rest))
+	in.TrimLeadingSpace = true
+	p, lines := &Profile{}, map[CallKind]int{}
+	var places map[string]int // of columns, from 0
+	var errs []error
+	fail := func(field int, format string, args ...any) {
+		line, column := in.FieldPos(max(field, 0))
+		errs = append(errs, fmt.Errorf("%s:%d:%d: %s", name, line+1, column, fmt.Sprintf(format, args...)))
 	}
-	p := &Profile{}
-	lines := map[CallKind]int{}
-	for t.Next() {
-		before := t.Failures()
+	const mostErrors = 20
+	for len(errs) < mostErrors {
+		row, err := in.Read()
+		var malformed *csv.ParseError
+		var refused *csvtable.RowError
+		switch {
+		case err == io.EOF && places == nil:
+			return nil, fmt.Errorf("%s:2:1: no header (needed: %s)", name, strings.Join(columnNames, ","))
+		case err == io.EOF && len(p.Entries)+len(errs) == 0:
+			return nil, fmt.Errorf("%s: no rows below the header (needed: one or more)", name)
+		case err == io.EOF && len(errs) == 0:
+			p.sort()
+			return p, nil
+		case err == io.EOF:
+			return nil, errors.Join(errs...)
+		case errors.As(err, &malformed):
+			return nil, errors.Join(append(errs,
+				fmt.Errorf("%s:%d:%d: %w", name, malformed.Line+1, malformed.Column, malformed.Err))...)
+		case errors.As(err, &refused):
+			return nil, errors.Join(append(errs, fmt.Errorf("%s:%d:1: %s", name, refused.Line+1, refused.Text))...)
+		case places == nil:
+			var wrong []csvtable.Wrong
+			if places, wrong = placesOf(row); len(wrong) == 0 {
+				continue
+			}
+			for _, w := range wrong {
+				fail(w.Column-1, "%s", w.Text)
+			}
+			return nil, errors.Join(errs...)
+		case len(row) != len(places):
+			fail(0, "%d fields (needed: %d, as in the header)", len(row), len(places))
+			continue
+		}
+		for i, field := range row {
+			row[i] = strings.TrimSpace(field)
+		}
+		before := len(errs)
 		e := Entry{CallKind: CallKind{Cell: nccl.NoCell}}
 		for _, c := range columns {
-			if text := t.Field(c.name); text != "" || c.name == "collective" {
-				if err := c.read(&e, text); err != nil {
-					t.Fail(c.name, "%v", err)
-				}
+			at, there := places[c.name]
+			if !there || row[at] == "" && c.name != "collective" {
+				continue
+			}
+			if err := c.read(&e, row[at]); err != nil {
+				fail(at, "%s: %v", c.name, err)
 			}
 		}
 		if least := max(2, e.Nodes); e.Nodes+e.Ranks > 0 && e.Ranks < least {
-			t.Fail("ranks", "%s (allowed: %d to %d)", wording.Quote(t.Field("ranks")), least, mostRanks)
+			fail(places["ranks"], "ranks: %s (allowed: %d to %d)", wording.Quote(row[places["ranks"]]), least,
+				mostRanks)
 		}
-		if t.Failures() > before {
+		if len(errs) > before {
 			continue
 		}
 		if other, twice := lines[e.CallKind]; twice {
-			t.Fail("collective",
-				"the same collective, communicator, size, algorithm and protocol as in line %d (allowed: once)", other)
+			fail(places["collective"], "collective: the same collective, communicator, size, algorithm and protocol "+
+				"as in line %d (allowed: once)", other)
 		}
-		lines[e.CallKind] = t.Line()
+		line, _ := in.FieldPos(0)
+		lines[e.CallKind] = line + 1
 		p.Entries = append(p.Entries, e)
 	}
-	if err := t.Err(); err != nil {
-		return nil, err
+	return nil, errors.Join(errs...)
+}
+
+// placesOf finds the columns of a header. The first three must be there.
+func placesOf(header []string) (map[string]int, []csvtable.Wrong) {
+	names, wrong := csvtable.Columns(header, columnNames, columnNames[:3], func(field string) string {
+		if name := strings.ToLower(strings.TrimSpace(field)); slices.Contains(columnNames, name) {
+			return name
+		}
+		return ""
+	})
+	places := map[string]int{}
+	for i, name := range names {
+		places[name] = i
 	}
-	p.sort()
-	return p, nil
+	return places, wrong
 }

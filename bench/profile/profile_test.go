@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -368,9 +369,16 @@ func TestReadErrors(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls\nallreduce,1,8,1M,3\n"))
+	f.Add([]byte("# tunefit job profile 1\n# x\nRanks, collective\n\"a\n\",1\nx\n\""))
+	place := regexp.MustCompile(`^x(:[1-9][0-9]*:[1-9][0-9]*)?: `)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Read("x", text)
 		if err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if !place.MatchString(line) {
+					t.Errorf("%q: the error names no place: %q", text, line)
+				}
+			}
 			return
 		}
 		var out bytes.Buffer
