@@ -38,6 +38,9 @@ func TestPrefixes(t *testing.T) {
 		"quotes":            each("> L"),
 		"nested quotes":     each("> > L"),
 		"list of ansible":   each(`            "L",`),
+		"notebook":          each(`    "L\n",`),
+		"buildkit":          each("#12 3.N56 L"),
+		"CRI":               each("2026-02-03T10:11:12.00N456789Z stdout F L"),
 		"colour":            each("\x1b[32m\x1b[1mnode7\x1b[0m | L\x1b[0m"),
 		"Windows":           each("L\r"),
 		"no-break spaces":   func(_ int, line string) string { return strings.ReplaceAll(line, " ", "\u00a0") },
@@ -97,7 +100,8 @@ func TestRunsApart(t *testing.T) {
 
 // nccl-tests prints a row in pieces, and Open MPI puts its tag before each.
 func TestTagsInsideRows(t *testing.T) {
-	for _, tag := range []string{"[1,0]<stdout>:", "[prterun-head-7@1,0]<stdout>: ", "Tue Feb  3 10:11:12 2026[1,12]<stdout>:"} {
+	for _, tag := range []string{"[1,0]<stdout>:", "[prterun-head-7@1,0]<stdout>: ", "Tue Feb  3 10:11:12 2026[1,12]<stdout>:",
+		" 0: "} {
 		text := strings.ReplaceAll(head("all_reduce_perf", 1, 2), "#", tag+"#") + tag +
 			"     1048576        262144     float     sum      -1" + tag + "   41.50   25.27   25.27       0" + tag +
 			"   40.25   26.05   26.05       0\n" + strings.ReplaceAll(tail(0), "#", tag+"#")

@@ -95,8 +95,8 @@ func (s *scanner) part(line []byte) (tag, text []byte) {
 	if isKnown && n <= longest && (len(tag) == 0 || alike(s.tag, tag) < len(tag)) {
 		s.tag = string(tag)
 	}
-	if bytes.HasSuffix(tag, []byte(`"`)) { // in JSON, or a list of ansible
-		text = text[:max(0, bytes.LastIndexByte(text, '"'))]
+	if bytes.HasSuffix(tag, []byte(`"`)) { // in JSON, a notebook, or a list of ansible
+		text = bytes.TrimSuffix(text[:max(0, bytes.LastIndexByte(text, '"'))], []byte(`\n`))
 	}
 	return bytes.TrimSpace(tag), s.untag(text)
 }
@@ -160,7 +160,10 @@ func kindOf(c byte) byte {
 
 // untag blanks the tag within a line: nccl-tests writes a row in pieces, and a launcher puts its tag before each.
 func (s *scanner) untag(row []byte) []byte {
-	if !strings.Contains(s.tag, "]") || bytes.IndexByte(row, ']') < 0 { // others tag whole lines
+	if strings.HasSuffix(s.tag, ":") { // as srun's
+		row = bytes.ReplaceAll(row, []byte(" "+strings.TrimSpace(s.tag)+" "), []byte(" "))
+	}
+	if !strings.Contains(s.tag, "]") || bytes.IndexByte(row, ']') < 0 {
 		return row
 	}
 	bare := make([]byte, 0, len(row))
