@@ -36,10 +36,8 @@ type CommInfo struct {
 	// NewCallsBy, if not nil, makes a version's counts of calls, one for each of n deciders. Any
 	// goroutine may call it. The thread that makes the calls writes the counts. free is called once.
 	NewCallsBy telemetry.NewCallsBy
-	// Clock is the host's. NewStamps makes its memory, and returns nil if there is none. Without these two, the
-	// job compares nothing.
-	Clock     *trial.Clock
-	NewStamps func() *[trial.ClockStamps]trial.Stamp
+	// Clock is the host's. Without one the job compares nothing.
+	Clock *trial.Clock
 }
 
 // identity is the communicator's ID as the log has it; "": NCCL tells none.

@@ -24,12 +24,12 @@ func (c *Communicator) takeTurns(change time.Duration) {
 	if c.member.Slot() > 0 {
 		c.background("it stays unknown whether rank index 0 compares or learns", c.warnOfMissed)
 	}
-	if c.member.Slot() != 0 || c.info.Clock == nil || c.info.NewStamps == nil {
+	if c.member.Slot() != 0 || c.info.Clock == nil {
 		return
 	}
 	log := c.log.About(about(c.info))
 	config := trial.Config{Evidence: trial.Evidence{Key: c.key(), Comm: c.info.Comm}, Versions: memberVersions{c.member},
-		Change: change, Canary: c.settings.canary, Clock: c.info.Clock, NewStamps: c.info.NewStamps,
+		Change: change, Canary: c.settings.canary, Clock: c.info.Clock,
 		Peers: &c.plugin.peers, Peer: peer, Log: log, Save: c.keeper(log, c.member.PublishStatus)}
 	if c.settings.learn != "" {
 		base := c.inForce().Version

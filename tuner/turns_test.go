@@ -64,9 +64,7 @@ func TestTurnsAreTold(t *testing.T) {
 			comm.log.Emit = func(_ telemetry.Level, _ string, _ int, text string) { t.Log(text) }
 			comm.plugin.shm = t.TempDir()
 			comm.info = CommInfo{ID: 5, Comm: nccl.Comm{Nodes: 1, Ranks: 1}, ABI: 7, Counter: &agree.Counter{},
-				Clock: &trial.Clock{}, NewStamps: func() *[trial.ClockStamps]trial.Stamp {
-					return new([trial.ClockStamps]trial.Stamp)
-				}}
+				Clock: &trial.Clock{}}
 			comm.info.Clock.Next.Store(math.MaxUint64)
 			synctest.Test(t, func(t *testing.T) {
 				comm.plugin.clock = agree.RealTime()

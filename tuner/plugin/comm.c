@@ -51,7 +51,6 @@ static struct comm_info identified(const struct comm_info *info) {
 /* Frees C's part of a communicator. Go must be done with it. */
 static void comm_free(struct comm *c) {
     cache_end(&c->cache);
-    free(c->clock.stamps);
     free(c);
 }
 

@@ -40,18 +40,17 @@ struct counter {
 
 /* trial.Clock: when the thread that calls has made some of its calls. From call `next` on, that thread
  * writes next and head. Go writes everything else. All but next is 0 until Go asks for stamps. */
+enum { CLOCK_STAMPS = 1 << 13 };
 struct clock {
     uint64_t next;  /* the first call that is stamped */
     uint64_t every; /* calls from one stamp to the next */
     uint64_t head;  /* stamps made */
     uint64_t tail;  /* stamps read */
-    struct stamp *stamps;
+    struct stamp {
+        uint64_t call, hash; /* the call's number and call_hash */
+        uint64_t nanos;      /* CLOCK_REALTIME, which the machines of a job share */
+    } stamps[CLOCK_STAMPS]; /* pages that are not used take no memory */
 };
-struct stamp {
-    uint64_t call, hash; /* the call's number and call_hash */
-    uint64_t nanos;      /* CLOCK_REALTIME, which the machines of a job share */
-};
-enum { CLOCK_STAMPS = 1 << 13 };
 
 struct comm {
     struct cache cache; /* what the version in force has decided */

@@ -151,11 +151,6 @@ func countsOf(c *tuner.Communicator) *C.uint64_t {
 	return (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(c.CallsBy())))
 }
 
-// newStamps makes a clock's stamps. C frees them with the communicator.
-func newStamps() *[trial.ClockStamps]trial.Stamp {
-	return (*[trial.ClockStamps]trial.Stamp)(C.calloc(trial.ClockStamps, C.sizeof_struct_stamp))
-}
-
 // answerOf converts a decision to the struct of cache.h.
 func answerOf(q policy.Query, d policy.Decision, decider int) C.struct_answer {
 	cell := q.Costs.Index(d.Cell)
@@ -213,7 +208,6 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, callsBy **C.uint
 		Counter:    counter,
 		NewCallsBy: newCounts,
 		Clock:      (*trial.Clock)(unsafe.Pointer(info.clock)),
-		NewStamps:  newStamps,
 	}, log)
 	if err != nil {
 		log.Warnf("init fails: %v", err)

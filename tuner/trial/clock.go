@@ -12,7 +12,7 @@ type Clock struct {
 	Every  atomic.Uint64 // calls from one stamp to the next
 	Head   atomic.Uint64 // stamps made, by the main thread
 	Tail   atomic.Uint64 // stamps read
-	Stamps *[ClockStamps]Stamp
+	Stamps [ClockStamps]Stamp
 }
 
 // A Stamp says when a call was made.
@@ -29,18 +29,12 @@ const ClockStamps = 1 << 13
 const never = math.MaxUint64
 
 // stampEvery makes the main thread stamp every n-th call from now on. With n = never, stamping stops at the
-// next stamp. stampEvery returns false if there is no memory for stamps.
-func (c *Clock) stampEvery(n uint64, newStamps func() *[ClockStamps]Stamp) bool {
-	if c.Stamps == nil {
-		if c.Stamps = newStamps(); c.Stamps == nil {
-			return false
-		}
-	}
+// next stamp.
+func (c *Clock) stampEvery(n uint64) {
 	c.Every.Store(n)
 	if n != never && c.Next.Load() == never {
 		c.Next.Store(0) // last: the main thread looks at nothing else before
 	}
-	return true
 }
 
 // read returns the stamps made since the last time.

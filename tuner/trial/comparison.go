@@ -46,14 +46,12 @@ func (s *scheduler) edits(ctx context.Context, f InForce, before Variant, change
 func (s *scheduler) compare(a, b Variant, canary bool) {
 	s.leave(nil)
 	s.setSides(a, b, canary)
-	switch {
-	case a.EffectDigest() == b.EffectDigest():
+	if a.EffectDigest() == b.EffectDigest() {
 		s.Log.Warnf("nothing is compared: %s and %s mean the same", a, b)
-	case !s.watchFor(s.doing, a):
-		s.Log.Warnf("nothing is compared: there is no memory for it")
-	default:
-		s.asked = a
+		return
 	}
+	s.watchFor(s.doing, a)
+	s.asked = a
 }
 
 func (s *scheduler) setSides(a, b Variant, canary bool) {

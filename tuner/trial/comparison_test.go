@@ -112,7 +112,7 @@ func play(t *testing.T, canary bool, compare bool, a string, others ...string) *
 	j.clock.Next.Store(never)
 	config := Config{Evidence: Evidence{Key: "c", Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Versions: j, Change: time.Second,
 		Canary: canary, Clock: &j.clock,
-		NewStamps: func() *[ClockStamps]Stamp { return new([ClockStamps]Stamp) }, Peers: &j.peers, Log: &j.log,
+		Peers: &j.peers, Log: &j.log,
 		Save: func(_ context.Context, e Evidence) {
 			if e.At.Before(j.wall().Add(-time.Second)) {
 				t.Errorf("saved at %v as of %v", j.wall(), e.At)

@@ -24,9 +24,7 @@ type Subject struct {
 
 func (s *scheduler) startLearning(base Variant) {
 	s.base, s.asked = base, base
-	if !s.watchFor("learning", base) {
-		s.Log.Warnf("nothing is learned: there is no memory for it")
-	}
+	s.watchFor("learning", base)
 }
 
 // choose begins to try what the steps found last call.

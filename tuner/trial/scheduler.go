@@ -47,10 +47,9 @@ type Config struct {
 	Other    Variant       // what the policy is compared with; nil: only edits are compared
 	Canary   bool          // compare each edit with the version before, and roll it back if it is surely slower
 
-	Clock     *Clock
-	NewStamps func() *[ClockStamps]Stamp // makes the clock's memory; nil where there is none
-	Peers     *Peers
-	Peer      *Peer // this communicator
+	Clock *Clock
+	Peers *Peers
+	Peer  *Peer // this communicator
 
 	Log  Log
 	Save func(context.Context, Evidence) // keeps what is known by now
@@ -205,11 +204,10 @@ func (s *scheduler) tick(ctx context.Context, now time.Time) {
 
 const noChange = "what is to be tried does not become active, as where all calls of a communicator are alike"
 
-// watchFor begins to stamp calls, to find steps for an experiment. It returns false if there is no memory for that.
-func (s *scheduler) watchFor(doing string, rest Variant) bool {
-	s.watch = watch{doing: doing, rest: rest}
-	s.watching = s.Clock.stampEvery(1, s.NewStamps)
-	return s.watching
+// watchFor begins to stamp calls, to find steps for an experiment.
+func (s *scheduler) watchFor(doing string, rest Variant) {
+	s.watch, s.watching = watch{doing: doing, rest: rest}, true
+	s.Clock.stampEvery(1)
 }
 
 // begin begins an experiment, whose versions with makes. none are the arms of what is in force now.
@@ -224,7 +222,7 @@ func (s *scheduler) leave(stays Variant) {
 		s.asked, s.askedAt = stays, s.now()
 		s.Versions.Propose(stays)
 	}
-	s.Clock.stampEvery(never, s.NewStamps)
+	s.Clock.stampEvery(never)
 	s.Peers.setPace(s.Peer, pace{})
 	s.watching = false
 }
@@ -283,13 +281,13 @@ func (s *scheduler) observe(ctx context.Context, stamps []Stamp, now time.Time) 
 	if s.steps.period > 0 {
 		return true
 	}
-	s.Clock.stampEvery(1, s.NewStamps)
+	s.Clock.stampEvery(1)
 	if s.length > 0 && now.Sub(s.changedAt) > mostBlocksUnseen*s.length {
 		s.ask(s.rest, now)
 	}
 	switch ok, none := s.steps.find(now); {
 	case ok:
-		s.Clock.stampEvery(s.steps.period, s.NewStamps)
+		s.Clock.stampEvery(s.steps.period)
 		if s.kind = s.steps.kind; s.experiment == nil || s.only != s.kind && s.experiment.run.told() < hurtJudged {
 			s.beginAnew(ctx)
 		} else {

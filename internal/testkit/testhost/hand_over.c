@@ -162,7 +162,6 @@ static void aborts(void) {
 static void stamps(void) {
     void *ctx = open_one();
     struct clock *k = stamped;
-    k->stamps = calloc(CLOCK_STAMPS, sizeof *k->stamps);
     k->every = 1, k->next = 0;
     for (int i = 0; i < CLOCK_STAMPS + 5; i++) ask(ctx, 1, 1);
     CHECK(k->head == CLOCK_STAMPS && k->stamps[0].call == 0 && k->stamps[CLOCK_STAMPS - 1].call == CLOCK_STAMPS - 1);
