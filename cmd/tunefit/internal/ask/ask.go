@@ -674,7 +674,8 @@ func (f Files) Comms() []nccl.Comm {
 			seen[nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}] = true
 		}
 	}
-	add := func(nodes, ranks, rpn int) {
+	add := func(wants [policy.NumNumbers]int32) {
+		nodes, ranks, rpn := int(wants[policy.Nodes]), int(wants[policy.Ranks]), int(wants[policy.RanksPerNode])
 		if nodes < 0 && ranks < 0 && rpn < 0 {
 			return
 		}
@@ -695,17 +696,14 @@ func (f Files) Comms() []nccl.Comm {
 	}
 	for _, p := range f.Policies {
 		for _, r := range p.Rules {
-			nodes, ranks, rpn := int(r.Numbers[policy.Nodes]), int(r.Numbers[policy.Ranks]),
-				int(r.Numbers[policy.RanksPerNode])
-			add(nodes, ranks, rpn)
-			for _, n := range inComms(r.When.Limits("nodes")) {
-				add(n, ranks, rpn)
-			}
-			for _, n := range inComms(r.When.Limits("ranks")) {
-				add(nodes, n, rpn)
-			}
-			for _, n := range inComms(r.When.Limits("ranks_per_node")) {
-				add(nodes, ranks, n)
+			add(r.Numbers)
+			for _, of := range []policy.Number{policy.Nodes, policy.Ranks, policy.RanksPerNode} {
+				for _, n := range r.When.Limits(of.String()) {
+					if with := r.Numbers; 1 <= n && n <= 1<<16 { // a communicator of a usual size can have it
+						with[of] = int32(n)
+						add(with)
+					}
+				}
 			}
 		}
 	}
@@ -742,11 +740,6 @@ func (f Files) Sizes(samples []uint64, coll nccl.Coll, c nccl.Comm) []uint64 {
 	}
 	slices.Sort(sizes)
 	return slices.Compact(sizes)
-}
-
-// inComms returns the limits that a communicator of a usual size can have.
-func inComms(limits []int) []int {
-	return slices.DeleteFunc(slices.Clone(limits), func(n int) bool { return n < 1 || n > 1<<16 })
 }
 
 // withEdges adds to sampled sizes those at which a rule begins or ends or that a condition names, and their neighbours,

@@ -266,10 +266,8 @@ func WhichNCCL(e *cli.Env, named string) (v nccl.Version, notes []string, err er
 		case v == 0:
 			return nccl.Newest, nil, nil
 		case v < nccl.Oldest:
-			return nccl.Newest,
-				[]string{
-					fmt.Sprintf("the tuner ABI of NCCL %s, installed here, is not known; this is for NCCL %s "+
-						"(--nccl names another)", v, nccl.Newest)}, nil
+			return nccl.Newest, []string{fmt.Sprintf("the tuner ABI of NCCL %s, installed here, is not known; this is "+
+				"for NCCL %s (--nccl names another)", v, nccl.Newest)}, nil
 		}
 	} else if v, err = nccl.ParseVersion(named); err != nil {
 		return 0, nil, cli.Usagef("--nccl: %w", err)

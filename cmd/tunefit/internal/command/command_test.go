@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
@@ -24,18 +23,6 @@ allreduce,0,32K,tree,ll,,,8,
 allreduce,1000000,4M,ring,simple,12,2,8,64K
 allreduce,,,default,,,1,,
 `
-
-func TestChannelsText(t *testing.T) {
-	for want, c := range map[string]struct {
-		channels int
-		chunk    int64
-	}{"-": {}, "1": {1, 0}, "chunks of 512": {0, 512}, "64, chunks of 64KiB": {64, 64 << 10}} {
-		var o ask.Outcome
-		if o.Policy.Channels, o.Chunk = c.channels, c.chunk; channelsText(o) != want {
-			t.Errorf("%q, want %q", channelsText(o), want)
-		}
-	}
-}
 
 // The communicators shown are those that the rows are for.
 func TestShownCommunicators(t *testing.T) {

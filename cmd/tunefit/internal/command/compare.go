@@ -89,11 +89,8 @@ func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
 	case dash < 0 && len(args) == 2:
 		return [2][]string{args[:1], args[1:]}, nil
 	case dash < 0:
-		return files,
-			cli.Usagef(
-				"%s given (needed: one before and one after, or -- between those before and those after, as "+
-					"before-*.log -- after-*.log; or the directory of "+tuner.EnvRecord+")",
-				wording.Plural(len(args), "file"))
+		return files, cli.Usagef("%s given (needed: one before and one after, or before-*.log -- after-*.log, or the "+
+			"directory of "+tuner.EnvRecord+")", wording.Plural(len(args), "file"))
 	case dash == 0 || dash == len(args):
 		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)",
 			map[bool]string{true: "before", false: "after"}[dash == 0])
@@ -258,9 +255,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (samples [2][
 func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, err error) {
 	for _, flag := range []string{"config", "all", "turns", "threshold", "restore", "force"} {
 		if cmd.Flags().Changed(flag) {
-			return false,
-				fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has "+
-					"found out)", flag, dir)
+			return false, fmt.Errorf("--%s is about measurements, and %s is what a job has found out", flag, dir)
 		}
 	}
 	all, err := readComparisons(dir)
@@ -296,9 +291,8 @@ func readComparisons(dir string) (all []trial.Conclusion, err error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil,
-			fmt.Errorf("%s: no job has left a comparison here (it needs %s=%s and %s=nccl, another policy, or %s=1)",
-				dir, tuner.EnvRecord, dir, tuner.EnvCompare, tuner.EnvCanary)
+		return nil, fmt.Errorf("%s: no job has left a comparison here (it needs %s=%s and %s=nccl, or %s=1)", dir,
+			tuner.EnvRecord, dir, tuner.EnvCompare, tuner.EnvCanary)
 	}
 	slices.SortStableFunc(all, func(a, b trial.Conclusion) int {
 		return cmp.Or(cmp.Compare(b.Ranks, a.Ranks), a.Began.Compare(b.Began), cmp.Compare(a.Key, b.Key))

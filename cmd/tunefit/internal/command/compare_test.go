@@ -229,7 +229,7 @@ func TestCompareWrongCalls(t *testing.T) {
 		args []string
 		says string
 	}{
-		{cli.ExitUsage, []string{before}, "1 file given (needed: one before and one after, or -- between"},
+		{cli.ExitUsage, []string{before}, "1 file given (needed: one before and one after, or before-"},
 		{cli.ExitUsage, []string{before, after, after}, "3 files given"},
 		{cli.ExitUsage, []string{"--", before, after}, "no file before --"},
 		{cli.ExitUsage, []string{before, after, "--"}, "no file after --"},

@@ -299,13 +299,11 @@ func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	job = job || f.profile
 	switch {
 	case job && (f.coll != "" || f.comm != "" || f.algo != "" || f.proto != "" || f.channels != 0 || f.byDefault):
-		return job,
-			cli.Usagef("--coll, --comm, --algo, --proto, --channels and --default are for measurements (allowed with " +
-				"a job profile: -o, --force, --steps)")
+		return job, cli.Usagef("--coll, --comm, --algo, --proto, --channels and --default are for measurements, not for " +
+			"a job profile")
 	case !job && f.steps != 0:
-		return job,
-			cli.Usagef("--steps %d is for a job profile, and none of the files is the recorder's or the inspector's "+
-				"output (--profile takes logs with the library's decisions)", f.steps)
+		return job, cli.Usagef("--steps %d is for a job profile, and none of the files is the recorder's or the "+
+			"inspector's output (--profile takes logs)", f.steps)
 	}
 	return job, mayCount(f.steps)
 }

@@ -103,13 +103,9 @@ func readProfiled(in *cli.Inputs, cmd *cobra.Command, args []string, steps int) 
 		}
 		switch {
 		case len(files) > 1:
-			return nil,
-				cli.Usagef("%s is a job profile and stands alone (needed: one profile, or several files of the "+
-					"inspector or the library)", file)
+			return nil, cli.Usagef("%s is a job profile and stands alone (needed: that, or several other files)", file)
 		case steps != 0:
-			return nil,
-				cli.Usagef("--steps %d: a job profile says itself what is known of its steps, in calls_per_step "+
-					"(--steps is for tunefit import)", steps)
+			return nil, cli.Usagef("--steps %d: a job profile has calls_per_step (--steps is for tunefit import)", steps)
 		}
 		return readProfile(in, file)
 	}

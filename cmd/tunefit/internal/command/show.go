@@ -7,8 +7,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +26,7 @@ func showCommand(env cli.Env) *cobra.Command {
 		Short: "Print what a policy and a model decide",
 		Long: `Print what a policy, a cost model or both decide, for collectives, sizes and
 communicators: NCCL's default, its choice with the policy, and the row or the model that
-decides. A - means that the policy leaves it to NCCL, or of a gain that it is not known.
+decides. A - means that a gain is not known. Without a number of channels (ch), it is NCCL's.
 
 NCCL's default is the measured one, if the model has it. Otherwise NCCL's estimates tell
 it, for the machine of --topo, else for the measured one if topology.xml is beside the
@@ -141,17 +139,17 @@ func oneLine(a, b ask.Outcome) bool {
 // choice is known, and the expected gain.
 func (t *decisionTable) write(w io.Writer) {
 	tw := cli.NewTable(w)
-	line := func(call []any, choice, known, policy, channels, gain, by any) {
+	line := func(call []any, choice, known, policy, gain, by any) {
 		cells := append(call, choice)
 		if t.by.Model != "" {
-			cells = append(cells, known, policy, channels, gain, by)
+			cells = append(cells, known, policy, gain, by)
 		} else {
-			cells = append(cells, policy, channels, by)
+			cells = append(cells, policy, by)
 		}
 		tw.Row(cells...)
 	}
 	line([]any{"collective", "comm", "size"}, t.asked.Chooser(t.by, t.outcomes)+"'s choice", "known by",
-		"with policy", "channels", "gain", "decided by")
+		"with policy", "gain", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
 		first := t.outcomes[i]
@@ -163,21 +161,9 @@ func (t *decisionTable) write(w io.Writer) {
 			last = t.outcomes[i]
 		}
 		line([]any{first.Coll, first.Comm, cli.SizeRange(first.Bytes, last.Bytes)}, first.NCCLCell(), first.Known,
-			first.PolicyCell(), channelsText(first), gains(t.outcomes[start:i]), decidedBy(first))
+			first.Choice(), gains(t.outcomes[start:i]), decidedBy(first))
 	}
 	tw.Flush()
-}
-
-// channelsText writes the channels and the chunk size, or - where the policy leaves both to NCCL.
-func channelsText(o ask.Outcome) string {
-	var parts []string
-	if o.Policy.Channels > 0 {
-		parts = append(parts, strconv.Itoa(o.Policy.Channels))
-	}
-	if o.Chunk > 0 {
-		parts = append(parts, "chunks of "+nccl.FormatBytes(uint64(o.Chunk)))
-	}
-	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
 // decidedBy leaves out the folder of a file that a table repeats on every line.

@@ -150,9 +150,8 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 			strings.Join(l.Hosts, " "))
 	}
 	if l.With == Local && (p.Nodes > 1 || p.RanksPerNode > 1) {
-		return nil,
-			fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on one machine (more "+
-				"start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
+		return nil, fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on one machine "+
+			"(more start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
 	}
 	switch l.kind {
 	case MPIRun:
