@@ -376,7 +376,7 @@ func TestPushOfAStoppedRank(t *testing.T) {
 			!strings.HasSuffix(said.Why, fmt.Sprintf(".\n  What to do: kill -CONT %d", c.Members[1].PID)) {
 			t.Errorf("%s: %s", what, said.Why)
 		}
-		if said := fmt.Sprint(c.findings()); strings.Contains(said, "nothing while") {
+		if said := fmt.Sprint(findings([]*Communicator{c})); strings.Contains(said, "nothing while") {
 			t.Errorf("%s: %s", what, said)
 		}
 	}

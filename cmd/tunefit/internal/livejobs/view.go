@@ -186,7 +186,7 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 	for _, job := range jobs {
 		for _, c := range job {
 			row(c.name().job(), c.Asked.String(), displayName(c), ranksText(c), hostsText(c.hosts()),
-				fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")), moment(c.Since), files(c), changeStatus(c))
+				fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")), moment(c.Since), files(c), c.standing().brief)
 		}
 	}
 	table.Flush()
@@ -241,67 +241,55 @@ func files(c *Communicator) string {
 	return cmp.Or(c.Policy, c.Model, "-")
 }
 
-// changeStatus says in a few words how far a communicator's next change is.
-func changeStatus(c *Communicator) string {
-	dead := len(c.lives(identity.Dead))
+// standing is how far a communicator's next change is: in a few words for a table, and what a person should know of it.
+type standing struct {
+	brief string
+	finding
+	never   bool    // none comes any more
+	shared  bool    // other communicators may share it, so status says it once for all
+	refusal *change // the finding is of this one
+}
+
+// standing says where the ranks are.
+func (c *Communicator) standing() standing {
+	is := func(brief, remedy, format string, args ...any) standing {
+		return standing{brief: brief, finding: finding{fmt.Sprintf(format, args...), remedy}}
+	}
+	ranks := wording.Plural(c.Ranks, "rank")
+	dead, left := c.lives(identity.Dead), c.left()
 	switch {
-	case c.Ended:
-		return "ended"
-	case c.Frozen:
-		return "never again"
-	case dead > 0:
-		return fmt.Sprintf("impossible: %s dead", wording.Plural(dead, "rank"))
-	case len(c.left()) > 0:
-		return "ending"
-	case c.pending != nil && len(c.pending.Missing) == 0:
-		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Proposal.EffectDigest)
-	case c.pending != nil:
-		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Proposal.EffectDigest,
-			len(c.Members)-len(c.pending.Missing), c.Ranks)
-	case len(c.Members) < c.Ranks:
-		return "not yet: ranks are missing"
-	case len(c.RefusedFiles) > 0:
-		return "file refused"
-	case c.comparing():
-		return "comparing"
-	case len(c.refused) > 0:
-		return "refused"
-	}
-	return "-"
-}
-
-// findings returns what a person should know beyond the table: of each communicator, then of processes and files.
-func findings(all []*Communicator) (found []finding) {
-	for _, c := range all {
-		for _, f := range c.findings() {
-			found = append(found, finding{fmt.Sprintf("%s: %s", c.name(), f.Why), f.Remedy})
-		}
-	}
-	return slices.Concat(found, processFindings(all), fileFindings(all), quietFindings(all))
-}
-
-func (c *Communicator) findings() (found []finding) {
-	say := func(remedy, format string, args ...any) {
-		found = append(found, finding{fmt.Sprintf(format, args...), remedy})
-	}
-	switch left := c.left(); {
 	case c.Ended && c.Newest.IsZero():
-		say("", "all its ranks have ended")
+		return is("ended", "", "all its ranks have ended")
 	case c.Ended:
-		say("", "all its ranks have ended; its last record is of %s", moment(c.Newest))
-	case len(c.Members) < c.Ranks:
-		say("if this does not pass, look for \"cannot change during the run\" in the logs of the others",
-			"%s, and no change can come before all have", c.joined())
-	case len(left) > 0:
-		say("", "%d of %s have ended it", len(left), wording.Plural(c.Ranks, "rank"))
-	}
-	if c.changes() {
-		found = append(found, pendingFinding(c))
-	}
-	if x := c.frozen; x != nil {
-		say(x.Remedy, "keeps version %.12s for good since change %d was refused%s: %s", c.Version, x.K,
+		return is("ended", "", "all its ranks have ended; its last record is of %s", moment(c.Newest))
+	case c.Frozen:
+		x := c.frozen
+		s := is("never again", x.Remedy, "keeps version %.12s for good since change %d was refused%s: %s", c.Version,
+			x.K,
 			atTime(x.Decided), x.Why)
-	} else if n := len(c.refused); n > 0 && !c.Ended {
+		s.never, s.refusal = true, x
+		return s
+	case len(dead) > 0:
+		s := is("impossible: "+wording.Plural(len(dead), "rank")+" dead", "end the job", "%s", names(dead))
+		s.never, s.shared = true, true
+		return s
+	case len(left) > 0:
+		return is("ending", "", "%d of %s have ended it", len(left), ranks)
+	case c.pending != nil:
+		return standing{brief: fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Proposal.EffectDigest,
+			len(c.Members)-len(c.pending.Missing), c.Ranks), finding: pendingFinding(c)}
+	case len(c.Members) < c.Ranks:
+		return is("not yet: ranks are missing",
+			"if this does not pass, look for \"cannot change during the run\" in the logs of the others",
+			"%d of %s have joined, and no change can come before all have", len(c.Members), ranks)
+	case len(c.RefusedFiles) > 0:
+		f := c.RefusedFiles[0]
+		s := is("file refused", f.Remedy, "its ranks refuse %s: %s", f.File, f.Why)
+		s.shared = true
+		return s
+	}
+	s := standing{brief: "-"}
+	if n := len(c.refused); n > 0 {
 		last := c.refused[n-1]
 		to, times, remedy := "", "", last.Remedy
 		if last.Proposal != nil {
@@ -311,28 +299,40 @@ func (c *Communicator) findings() (found []finding) {
 		if n := last.K - c.inForce; n > 1 {
 			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.Version)
 		}
-		if len(c.lives(identity.Stopped))+len(c.lives(identity.Dead)) > 0 {
+		if len(c.lives(identity.Stopped)) > 0 {
 			remedy = "" // processFindings says what to do
 		}
-		say(remedy, "change %d%s was refused%s%s: %s", last.K, to, atTime(last.Decided), times, last.Why)
+		s = is("refused", remedy, "change %d%s was refused%s%s: %s", last.K, to, atTime(last.Decided), times, last.Why)
+		s.refusal = last
 	}
-	if c.noComparison != nil {
-		say("", "its comparison cannot be read: %v", c.noComparison)
-	} else if with := c.Comparison; with != nil {
-		say("", "%s against %s, by turns: %s (%s)", with.A.Name, with.B.Name, with.Verdict(), with.Effort())
+	if c.comparing() {
+		s.brief = "comparing"
 	}
-	if c.Learning != nil {
-		say("", "it learns, %s. %s", LearningState(*c.Learning), LearningHeadline(*c.Learning))
-	}
-	for _, fault := range c.Faults {
-		say("", "a record cannot be read: %s", fault)
-	}
-	return found
+	return s
 }
 
-// joined says how many ranks have come.
-func (c *Communicator) joined() string {
-	return fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
+// findings returns what a person should know beyond the table: of each communicator, then of processes and files.
+func findings(all []*Communicator) (found []finding) {
+	for _, c := range all {
+		say := func(remedy, format string, args ...any) {
+			found = append(found, finding{fmt.Sprintf("%s: %s", c.name(), fmt.Sprintf(format, args...)), remedy})
+		}
+		if s := c.standing(); s.Why != "" && !s.shared {
+			say(s.Remedy, "%s", s.Why)
+		}
+		if with := c.Comparison; c.noComparison != nil {
+			say("", "its comparison cannot be read: %v", c.noComparison)
+		} else if with != nil {
+			say("", "%s against %s, by turns: %s (%s)", with.A.Name, with.B.Name, with.Verdict(), with.Effort())
+		}
+		if c.Learning != nil {
+			say("", "it learns, %s. %s", LearningState(*c.Learning), LearningHeadline(*c.Learning))
+		}
+		for _, fault := range c.Faults {
+			say("", "a record cannot be read: %s", fault)
+		}
+	}
+	return slices.Concat(found, processFindings(all), fileFindings(all), quietFindings(all))
 }
 
 // pendingFinding tells of the change that is under way. Where it says nothing to do, processFindings does.

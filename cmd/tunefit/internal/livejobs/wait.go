@@ -169,43 +169,29 @@ func (w *waiter) judge(t *target, c *Communicator, read map[refusalKey]refusedFi
 		t.done, t.version = true, c.Version
 		return
 	}
-	vetoes := 0
-	var last *change
+	c.RefusedFiles = c.refusedFiles(read)
+	s, vetoes := c.standing(), 0
 	for _, x := range c.refused {
-		if x.K > t.before {
-			last = x
-			if why := x.Decision.Abort; why == agree.CannotStage || why == agree.OtherBuild {
-				vetoes++
-			}
+		if why := x.Decision.Abort; x.K > t.before && (why == agree.CannotStage || why == agree.OtherBuild) {
+			vetoes++
 		}
 	}
-	var f finding
-	dead, stopped := c.lives(identity.Dead), c.lives(identity.Stopped)
+	t.never = s.never || vetoes >= maxVetoes
+	f := s.finding
 	switch {
-	case c.Frozen:
-		t.never, f = true, c.frozen.finding
-	case len(dead) > 0:
-		t.never, f = true, finding{names(dead), "end the job"}
-	case len(c.Members) < c.Ranks:
-		f.Why = c.joined()
-	case c.pending != nil:
-		f = pendingFinding(c)
-	case last != nil:
-		t.never, f = vetoes >= maxVetoes, last.finding
-	default:
-		f = w.notProposed(c, read)
+	case f.Why == "" || s.refusal != nil && s.refusal.K <= t.before && !s.never:
+		f = w.notProposed(c)
+	case s.refusal != nil:
+		f = s.refusal.finding // without times: the same for many communicators
 	}
-	if len(stopped) > 0 && !t.never {
+	if stopped := c.lives(identity.Stopped); len(stopped) > 0 && !t.never {
 		f = finding{f.Why + ".\nStopped by a signal or a debugger: " + names(stopped), resume(stopped)}
 	}
 	t.Why = f.String()
 }
 
 // notProposed says why no rank may have proposed the change.
-func (w *waiter) notProposed(c *Communicator, read map[refusalKey]refusedFile) finding {
-	if bad := c.refusedFiles(read); len(bad) > 0 {
-		return finding{fmt.Sprintf("its ranks refuse %s: %s", bad[0].File, bad[0].Why), bad[0].Remedy}
-	}
+func (w *waiter) notProposed(c *Communicator) finding {
 	f := finding{"no rank has proposed the change",
 		"see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"}
 	if !c.here() && !c.Newest.IsZero() {
