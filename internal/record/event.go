@@ -225,10 +225,11 @@ func ReadEvent(line []byte) (Event, error) {
 		return nil, nil
 	}
 	name, rest, _ := strings.Cut(string(bytes.TrimRight(text, " \r\n")), " ")
-	e, values := newEvent(name), split(rest)
-	if e == nil || len(values) == 0 {
+	begin, values := newEvents[name], split(rest)
+	if begin == nil || len(values) == 0 {
 		return readOld(string(text))
 	}
+	e := begin()
 	_, keys := e.grammar()
 	for _, k := range keys {
 		if _, is := values[k.name]; !is && k.must {
@@ -245,21 +246,11 @@ func ReadEvent(line []byte) (Event, error) {
 	return e, nil
 }
 
-// newEvent returns an event of a name, without values; nil: there is none.
-func newEvent(name string) Event {
-	switch name {
-	case "start":
-		return &Start{}
-	case "no_effect":
-		return &NoEffect{}
-	case "pass":
-		return &Pass{}
-	case "decision":
-		return newDecision()
-	case "available":
-		return &Available{}
-	}
-	return nil
+// newEvents make the events of each name, without values.
+var newEvents = map[string]func() Event{
+	"start": func() Event { return &Start{} }, "no_effect": func() Event { return &NoEffect{} },
+	"pass": func() Event { return &Pass{} }, "decision": func() Event { return newDecision() },
+	"available": func() Event { return &Available{} },
 }
 
 func newDecision() *Decision {

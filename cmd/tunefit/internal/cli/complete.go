@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -39,9 +38,9 @@ func Complete(cmd *cobra.Command, flag string, values func(args []string) []stri
 // CompleteNames lets shells complete the names of collectives, algorithms and protocols in the flags of a command.
 func CompleteNames(cmd *cobra.Command) {
 	for flag, values := range map[string][]string{
-		"coll":  CollNames(),
-		"algo":  namesOf[nccl.Algo](nccl.NumAlgos),
-		"proto": namesOf[nccl.Proto](nccl.NumProtos),
+		"coll":  nccl.Colls.Known,
+		"algo":  nccl.Algos.Known,
+		"proto": nccl.Protos.Known,
 	} {
 		for _, flag := range []string{flag, flag + "s"} {
 			if cmd.Flags().Lookup(flag) != nil {
@@ -51,25 +50,9 @@ func CompleteNames(cmd *cobra.Command) {
 	}
 }
 
-// CollNames are the names of the collectives that NCCL asks tuners about.
-func CollNames() []string { return namesOf[nccl.Coll](nccl.NumColls) }
-
-func namesOf[T interface {
-	~int8
-	String() string
-}](n int) (names []string) {
-	for v := range T(n) {
-		names = append(names, v.String())
-	}
-	return names
-}
-
 // CommNames writes communicators as --comm takes them, the small ones first, each once.
 func CommNames(comms []nccl.Comm) (names []string) {
-	comms = slices.SortedFunc(slices.Values(comms), func(a, b nccl.Comm) int {
-		return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks))
-	})
-	for _, c := range slices.Compact(comms) {
+	for _, c := range slices.Compact(slices.SortedFunc(slices.Values(comms), nccl.Comm.Compare)) {
 		names = append(names, c.String())
 	}
 	return names

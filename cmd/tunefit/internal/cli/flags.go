@@ -131,10 +131,7 @@ func ParseComm(text string) (nccl.Comm, error) {
 
 // SizeRange writes a range of sizes, or the one size that it is.
 func SizeRange(first, last uint64) string {
-	if first == last {
-		return nccl.FormatBytes(first)
-	}
-	return nccl.FormatBytes(first) + " - " + nccl.FormatBytes(last)
+	return nccl.Range{Min: first, Max: last}.String()
 }
 
 // LibraryName is the tuner library's file.

@@ -75,7 +75,7 @@ default is found as tunefit show finds it.`,
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return cli.CollNames(), cobra.ShellCompDirectiveNoFileComp
+		return nccl.Colls.Known, cobra.ShellCompDirectiveNoFileComp
 	}
 	cli.Complete(cmd, "comm", func([]string) []string { return commsOf(f.from, f.decider(cmd)) })
 	return cmd
