@@ -19,9 +19,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/status"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
@@ -179,7 +178,11 @@ type connection struct {
 }
 
 func connect(c Config) *connection {
-	conn := &connection{trouble: trouble{user: c.User}, turn: make(chan struct{}, 1)}
+	conn := &connection{trouble: trouble{user: c.User, hungUp: "does it want TLS, that is, " + SchemeTLS + "?"},
+		turn: make(chan struct{}, 1)}
+	if c.TLS != nil {
+		conn.trouble.hungUp = "does it want a client certificate, " + envCert + "?"
+	}
 	conn.config = clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  c.TLS,
@@ -195,8 +198,7 @@ func connect(c Config) *connection {
 					MaxDelay: maxBackoff},
 				MinConnectTimeout: dialLimit,
 			}),
-			grpc.WithContextDialer(conn.trouble.dial),
-			grpc.WithTransportCredentials(conn.trouble.credentials(c.TLS)),
+			grpc.WithChainUnaryInterceptor(conn.trouble.invoke),
 		},
 	}
 	return conn
@@ -243,9 +245,10 @@ func (c *connection) close() {
 }
 
 // trouble remembers why the last attempt to connect failed. An operation waits for a connection until its
-// context ends, and its own error says only that.
+// context ends, and the error of etcd's client says only that.
 type trouble struct {
 	user    string // whom this process connects as
+	hungUp  string // the likely reason if etcd hangs up at once
 	mu      sync.Mutex
 	last    error
 	refusal error // set while etcd does not accept the user
@@ -258,12 +261,19 @@ func (t *trouble) accepted() {
 	t.refusal = nil
 }
 
-func (t *trouble) note(address string, err error) error {
+// invoke is gRPC's invoker, which tells why there is no connection.
+func (t *trouble) invoke(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	err := invoke(ctx, method, request, reply, conn, options...)
+	_, why, found := strings.Cut(status.Convert(err).Message(), "connection error: desc = ")
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = nil
-	if err != nil {
-		t.last = fmt.Errorf("etcd at %s: %w", address, err)
+	if t.last = nil; found {
+		why = strings.ReplaceAll(why, `"`, "")
+		if strings.Contains(why, "server preface") {
+			why += "; " + t.hungUp
+		}
+		t.last = errors.New(why)
 	}
 	return err
 }
@@ -293,54 +303,4 @@ func (t *trouble) explain(err error) error {
 		return fmt.Errorf("it does not answer (%w)", t.last)
 	}
 	return err
-}
-
-func (t *trouble) dial(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	return conn, t.note(address, err)
-}
-
-// credentials are those of TLS, or of a plain connection if config is nil.
-func (t *trouble) credentials(config *tls.Config) credentials.TransportCredentials {
-	if config == nil {
-		return noting{insecure.NewCredentials(), t, "does it want TLS, that is, " + SchemeTLS + "?"}
-	}
-	return noting{credentials.NewTLS(config), t, "does it want a client certificate, " + envCert + "?"}
-}
-
-// noting are credentials that note why a handshake failed.
-type noting struct {
-	credentials.TransportCredentials
-	trouble *trouble
-	why     string // the likely reason if etcd hangs up at once
-}
-
-func (n noting) ClientHandshake(ctx context.Context, authority string,
-	raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := n.TransportCredentials.ClientHandshake(ctx, authority, raw)
-	if n.trouble.note(raw.RemoteAddr().String(), err) != nil {
-		return nil, nil, err
-	}
-	return &silent{Conn: conn, noting: n}, info, nil
-}
-
-func (n noting) Clone() credentials.TransportCredentials {
-	return noting{n.TransportCredentials.Clone(), n.trouble, n.why}
-}
-
-// silent is a connection on which the server has sent nothing yet. A server that refuses a client may hang up
-// without a word.
-type silent struct {
-	net.Conn
-	noting noting
-	spoke  bool // the server has sent something; only the reader uses it
-}
-
-func (s *silent) Read(b []byte) (int, error) {
-	n, err := s.Conn.Read(b)
-	if err != nil && !s.spoke && n == 0 {
-		_ = s.noting.trouble.note(s.RemoteAddr().String(), fmt.Errorf("it hung up (%s): %w", s.noting.why, err))
-	}
-	s.spoke = s.spoke || n > 0
-	return n, err
 }
