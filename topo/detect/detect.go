@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
@@ -29,7 +30,7 @@ import (
 // because a GPU that is idle slows its link down.
 //
 // Without a GPU the error is a *NoGPUError.
-func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
+func detect(fs sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 	gpus, err := nvml.Devices()
 	if err != nil || len(gpus) == 0 {
 		return nil, &NoGPUError{OnPCI: gpusOnPCI(fs), Cause: err}
@@ -47,13 +48,11 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 	// The order of elements decides ties between paths. In NCCL each rank describes its own GPU and all NICs, and then
 	// these descriptions are merged.
 	for rank := range gpus {
-		d := &detector{fs: fs, cpu: cpu, gpus: gpus, parent: make(map[*topo.Element]*topo.Element),
+		d := &detector{fs: fs, cpu: cpu, gpus: gpus, root: topo.NewElement("system", "version", "1"),
 			keep: make(map[*topo.Element]bool)}
-		d.root = topo.NewElement("system", "version", "1")
 		if base != nil {
 			d.root = base.Root.Clone()
 		}
-		d.adopt(d.root)
 		d.addGPU(rank)
 		for dev := range nics {
 			d.addNIC(&nics[dev], dev)
@@ -70,24 +69,21 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 
 // detector grows the tree of one rank.
 type detector struct {
-	fs     *sysfs
-	cpu    cpuInfo
-	gpus   []NVMLDevice
-	root   *topo.Element
-	parent map[*topo.Element]*topo.Element
-	keep   map[*topo.Element]bool // gpu and net elements that are on the machine
+	fs   sysfs
+	cpu  cpuInfo
+	gpus []NVMLDevice
+	root *topo.Element
+	keep map[*topo.Element]bool // gpu and net elements that are on the machine
 }
 
-func (d *detector) adopt(e *topo.Element) {
-	for _, c := range e.Children {
-		d.parent[c] = e
-		d.adopt(c)
+// parent is the element of the tree that an element is below; nil: none.
+func (d *detector) parent(e *topo.Element) *topo.Element {
+	for p := range d.root.All() {
+		if slices.Contains(p.Children, e) {
+			return p
+		}
 	}
-}
-
-func (d *detector) add(parent, child *topo.Element) *topo.Element {
-	d.parent[child] = parent
-	return parent.Add(child)
+	return nil
 }
 
 func (d *detector) addGPU(rank int) {
@@ -95,7 +91,7 @@ func (d *detector) addGPU(rank int) {
 	pci := d.pci(dev.BusID, classDisplay)
 	gpu := pci.Child("gpu")
 	if gpu == nil {
-		gpu = d.add(pci, topo.NewElement("gpu"))
+		gpu = pci.Add(topo.NewElement("gpu"))
 	}
 	d.keep[gpu] = true
 	setUnset(gpu, "dev", strconv.Itoa(dev.Index))
@@ -106,7 +102,7 @@ func (d *detector) addGPU(rank int) {
 		}
 	}
 	if gpu.Child("c2c") == nil && dev.C2CLinks > 0 {
-		d.add(gpu, topo.NewElement("c2c", "bw", strconv.Itoa(dev.C2CMBps), "count", strconv.Itoa(dev.C2CLinks)))
+		gpu.Add(topo.NewElement("c2c", "bw", strconv.Itoa(dev.C2CMBps), "count", strconv.Itoa(dev.C2CLinks)))
 	}
 	for _, link := range gpu.Children {
 		if link.Name == "nvlink" && !link.Has("tclass") {
@@ -130,7 +126,7 @@ func (d *detector) addNVLink(gpu *topo.Element, peer string) {
 			return
 		}
 	}
-	d.add(gpu, topo.NewElement("nvlink", "target", peer, "count", "1"))
+	gpu.Add(topo.NewElement("nvlink", "target", peer, "count", "1"))
 }
 
 func (d *detector) addNIC(n *nic, dev int) {
@@ -139,9 +135,9 @@ func (d *detector) addNIC(n *nic, dev int) {
 		parent := d.nicParent(n)
 		adapter := parent.Child("nic")
 		if adapter == nil {
-			adapter = d.add(parent, topo.NewElement("nic"))
+			adapter = parent.Add(topo.NewElement("nic"))
 		}
-		net = d.add(adapter, topo.NewElement("net", "name", n.name))
+		net = adapter.Add(topo.NewElement("net", "name", n.name))
 	}
 	d.keep[net] = true
 	net.Set("dev", strconv.Itoa(dev))

@@ -229,7 +229,7 @@ func TestPCIDevicesAreDescribedAsNCCLDoes(t *testing.T) {
 	m.pci("pci0000:50/0000:50:01.0", "max_link_speed=Unknown", "max_link_width=8")
 	m.write("/sys/kernel/pci_switch_link/virtual_switch_links/0000:51:00.0/0000:01:00.0", "")
 	m.write("/sys/kernel/pci_switch_link/virtual_switch_links/0000:51:00.0/0000:ff:00.0", "") // not there
-	d := &detector{fs: newSysfs(m.root), root: topo.NewElement("system"), parent: make(map[*topo.Element]*topo.Element)}
+	d := &detector{fs: newSysfs(m.root), root: topo.NewElement("system")}
 	for busID, want := range map[string]*topo.Element{
 		// No width at the upper end makes 0, which NCCL then takes for 16.
 		"0000:40:01.0": topo.NewElement("pci", "busid", "0000:40:01.0", "class", "0x020000", "vendor", "0x15b3",
@@ -244,7 +244,7 @@ func TestPCIDevicesAreDescribedAsNCCLDoes(t *testing.T) {
 		if !reflect.DeepEqual(got.Attrs, want.Attrs) {
 			t.Errorf("%s: %v\nwant %v", busID, got.Attrs, want.Attrs)
 		}
-		if numa, _ := d.parent[got].Attr("numaid"); numa != map[string]string{"0000:40:01.0": "1", "0000:51:00.0": "0",
+		if numa, _ := d.parent(got).Attr("numaid"); numa != map[string]string{"0000:40:01.0": "1", "0000:51:00.0": "0",
 			"0000:99:00.0": "-1"}[busID] {
 			t.Errorf("%s is on NUMA node %s", busID, numa)
 		}

@@ -37,7 +37,7 @@ func (e *NoGPUError) Is(target error) bool { return target == ErrNoGPU }
 func (e *NoGPUError) Unwrap() error { return e.Cause }
 
 // gpusOnPCI counts NVIDIA's display controllers.
-func gpusOnPCI(fs *sysfs) int {
+func gpusOnPCI(fs sysfs) int {
 	const dir, nvidia, display = "/sys/bus/pci/devices", "0x10de", "0x03"
 	n := 0
 	for _, busID := range fs.list(dir) {

@@ -38,7 +38,7 @@ type nic struct {
 // detectNICs lists the network ports that NCCL uses, in NCCL's order: the verbs ports with an active link, by PCI
 // address, or without any the IP interfaces that NCCL's socket plugin takes. It ignores NCCL_IB_HCA and
 // NCCL_SOCKET_IFNAME.
-func detectNICs(fs *sysfs) []nic {
+func detectNICs(fs sysfs) []nic {
 	if ports := verbsPorts(fs); len(ports) > 0 {
 		return ports
 	}
@@ -46,7 +46,7 @@ func detectNICs(fs *sysfs) []nic {
 }
 
 // verbsPorts lists the active ports of /sys/class/infiniband.
-func verbsPorts(fs *sysfs) []nic {
+func verbsPorts(fs sysfs) []nic {
 	const class = "/sys/class/infiniband"
 	type port struct {
 		nic
@@ -120,7 +120,7 @@ func verbsMbps(rate string) int {
 // offersGDR reports whether verbs ports reach the memory of GPUs: by a peer-memory module, or by DMA-BUF. Only
 // registering memory shows for sure whether DMA-BUF works, so the kernel's version and the kind of NVIDIA driver
 // decide.
-func offersGDR(fs *sysfs) bool {
+func offersGDR(fs sysfs) bool {
 	for _, module := range []string{
 		"/sys/kernel/mm/memory_peers/nv_mem/version",
 		"/sys/kernel/mm/memory_peers/nv_mem_nc/version",
@@ -138,7 +138,7 @@ func offersGDR(fs *sysfs) bool {
 // socketInterfaces lists the interfaces that NCCL's socket plugin takes without NCCL_SOCKET_IFNAME: those whose name
 // starts with ib; else all but docker, lo and virbr; else the docker, lo or virbr interfaces, the first kind that
 // exists.
-func socketInterfaces(fs *sysfs) []nic {
+func socketInterfaces(fs sysfs) []nic {
 	running := runningInterfaces(fs)
 	last := []string{"docker", "lo", "virbr"}
 	picks := []func(string) bool{
@@ -164,7 +164,7 @@ func socketInterfaces(fs *sysfs) []nic {
 	return nil
 }
 
-func socketNIC(fs *sysfs, name string, dev int) nic {
+func socketNIC(fs sysfs, name string, dev int) nic {
 	mbps := int(cnum.Int(fs.read("/sys/class/net", name, "speed"), 0))
 	if mbps <= 0 {
 		mbps = socketMbps
@@ -174,7 +174,7 @@ func socketNIC(fs *sysfs, name string, dev int) nic {
 }
 
 // runningInterfaces lists the interfaces that are up, attached and have an IP address, in the kernel's order.
-func runningInterfaces(fs *sysfs) []string {
+func runningInterfaces(fs sysfs) []string {
 	const class = "/sys/class/net"
 	addressed := addressedInterfaces(fs)
 	var names []string
@@ -197,7 +197,7 @@ func runningInterfaces(fs *sysfs) []string {
 
 // addressedInterfaces returns the interfaces with an IPv4 route or an IPv6 address; slaves of a bond have neither. It
 // is nil if the kernel tells nothing.
-func addressedInterfaces(fs *sysfs) map[string]bool {
+func addressedInterfaces(fs sysfs) map[string]bool {
 	v4, v6 := fs.read("/proc/net/route"), fs.read("/proc/net/if_inet6")
 	if v4 == "" && v6 == "" {
 		return nil

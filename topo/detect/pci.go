@@ -55,10 +55,9 @@ func (d *detector) describe(e *topo.Element) {
 	if vendor, _ := e.Attr("vendor"); vendor == vendorBroadcom {
 		d.addSwitchLinks(e, busID)
 	}
-	parent := d.parent[e]
+	parent := d.parent(e)
 	if parent == nil {
 		parent = d.above(dir)
-		d.parent[e] = parent
 		insertByBusID(parent, e)
 	}
 	if parent.Name == "pci" {
@@ -104,7 +103,7 @@ func (d *detector) addSwitchLinks(e *topo.Element, busID string) {
 	for _, peer := range d.fs.list(path.Join("/sys/kernel/pci_switch_link/virtual_switch_links",
 		strings.ToLower(busID))) {
 		if d.fs.pciPath(peer) != "" && e.Find("pcilink", "target", peer) == nil {
-			d.add(e, topo.NewElement("pcilink", "target", peer))
+			e.Add(topo.NewElement("pcilink", "target", peer))
 		}
 	}
 }
@@ -128,7 +127,7 @@ func (d *detector) above(dir string) *topo.Element {
 func (d *detector) numaNode(id string) *topo.Element {
 	e := d.root.Find("cpu", "numaid", id)
 	if e == nil {
-		e = d.add(d.root, topo.NewElement("cpu", "numaid", id))
+		e = d.root.Add(topo.NewElement("cpu", "numaid", id))
 	}
 	setUnset(e, "affinity", d.fs.read("/sys/devices/system/node/node"+id, "cpumap"))
 	setUnset(e, "arch", d.cpu.arch)
@@ -154,14 +153,10 @@ func insertByBusID(parent, child *topo.Element) {
 }
 
 // sysfs reads the kernel's view of the machine below a root directory, "/" or a fake one. Paths given to it and coming
-// from it are those of the machine, without the root. What was read is kept, since detection asks for the same
-// attribute once per GPU.
-type sysfs struct {
-	root string
-	text map[string]string
-}
+// from it are those of the machine, without the root.
+type sysfs string
 
-func newSysfs(root string) *sysfs {
+func newSysfs(root string) sysfs {
 	if root == "" {
 		root = "/"
 	}
@@ -169,36 +164,36 @@ func newSysfs(root string) *sysfs {
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		root = real
 	}
-	return &sysfs{root: root, text: make(map[string]string)}
+	return sysfs(root)
 }
 
 // read returns the text of a file without the line end, or "" when it cannot be read: a driver may leave out or refuse
 // any attribute.
-func (s *sysfs) read(path ...string) string {
-	name := filepath.Join(path...)
-	text, ok := s.text[name]
-	if !ok {
-		raw, err := safefile.Read(filepath.Join(s.root, name), 1<<20)
-		if err == nil {
-			text = strings.TrimRight(string(raw), "\r\n")
-		}
-		s.text[name] = text
+func (s sysfs) read(path ...string) string {
+	raw, err := safefile.Read(s.path(path...), 1<<20)
+	if err != nil {
+		return ""
 	}
-	return text
+	return strings.TrimRight(string(raw), "\r\n")
 }
 
-func (s *sysfs) exists(path string) bool {
-	_, err := os.Stat(filepath.Join(s.root, path))
+// path is where a path of the machine really is.
+func (s sysfs) path(path ...string) string {
+	return filepath.Join(append([]string{string(s)}, path...)...)
+}
+
+func (s sysfs) exists(path string) bool {
+	_, err := os.Stat(s.path(path))
 	return err == nil
 }
 
 // realpath follows all links. It is "" when there is nothing at the path.
-func (s *sysfs) realpath(path ...string) string {
-	full, err := filepath.EvalSymlinks(filepath.Join(s.root, filepath.Join(path...)))
+func (s sysfs) realpath(path ...string) string {
+	full, err := filepath.EvalSymlinks(s.path(path...))
 	if err != nil {
 		return ""
 	}
-	rel, err := filepath.Rel(s.root, full)
+	rel, err := filepath.Rel(string(s), full)
 	if err != nil {
 		return ""
 	}
@@ -206,8 +201,8 @@ func (s *sysfs) realpath(path ...string) string {
 }
 
 // list returns the names in a directory in alphabetical order, none when there is no such directory.
-func (s *sysfs) list(path string) []string {
-	entries, err := os.ReadDir(filepath.Join(s.root, path))
+func (s sysfs) list(path string) []string {
+	entries, err := os.ReadDir(s.path(path))
 	if err != nil {
 		return nil
 	}
@@ -219,7 +214,7 @@ func (s *sysfs) list(path string) []string {
 }
 
 // pciPath is the directory of a PCI device, whose parents are the bridges above it; "" when sysfs has no such device.
-func (s *sysfs) pciPath(busID string) string {
+func (s sysfs) pciPath(busID string) string {
 	busID = strings.ToLower(busID)
 	if !isBusID(busID) {
 		return ""
@@ -228,7 +223,7 @@ func (s *sysfs) pciPath(busID string) string {
 }
 
 // pciClass is the class of a PCI device; "" when sysfs does not tell.
-func (s *sysfs) pciClass(busID string) string {
+func (s sysfs) pciClass(busID string) string {
 	dir := s.pciPath(busID)
 	if dir == "" {
 		return ""
