@@ -181,27 +181,28 @@ func (s *Store) makeDirs(dir string) error {
 
 // Get implements agree.Store.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	value, err := do(ctx, s, key, func(path string) ([]byte, error) {
-		value, err := s.read(path)
+	return find(ctx, s, key, s.read)
+}
+
+// find is do for what looks at a record or a folder; found is false where there is none.
+func find[T any](ctx context.Context, s *Store, key string,
+	look func(path string) (T, error)) (value T, found bool, err error) {
+	value, err = do(ctx, s, key, func(path string) (T, error) {
+		value, err := look(path)
 		if errors.Is(err, fs.ErrNotExist) && s.lock == nil {
 			// An NFS client remembers for up to a minute that a name does not exist,
 			// unless it opens the directory anew and sees that it has changed.
-			s.refresh(filepath.Dir(path))
-			value, err = s.read(path)
+			if f, err := os.Open(filepath.Dir(path)); err == nil {
+				f.Close()
+			}
+			value, err = look(path)
 		}
 		return value, err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, s.alive()
+		return value, false, s.alive()
 	}
 	return value, err == nil, err
-}
-
-// refresh opens a directory, which makes an NFS client revalidate it.
-func (s *Store) refresh(dir string) {
-	if f, err := os.Open(dir); err == nil {
-		f.Close()
-	}
 }
 
 // Move implements agree.Store. Over NFS the reply may be lost: its repetition finds
@@ -249,12 +250,8 @@ func (s *Store) alive() error {
 
 // List implements agree.Store.
 func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
-	names, err := do(ctx, s, dir, func(path string) ([]string, error) {
+	names, _, err := find(ctx, s, dir, func(path string) ([]string, error) {
 		f, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) && s.lock == nil {
-			s.refresh(filepath.Dir(path))
-			f, err = os.Open(path)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -275,9 +272,6 @@ func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 		}
 		return names, err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, s.alive()
-	}
 	return names, err
 }
 
@@ -407,15 +401,12 @@ func (s *Store) read(path string) ([]byte, error) {
 // the time at which it was made. Neither changes when the file is renamed or touched, as
 // sites do that keep files from being purged.
 func (s *Store) Mark(ctx context.Context, key string) (string, error) {
-	mark, err := do(ctx, s, key, func(path string) (string, error) {
+	mark, _, err := find(ctx, s, key, func(path string) (string, error) {
 		if err := s.alive(); err != nil {
 			return "", err
 		}
 		return mark(path)
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", s.alive()
-	}
 	return mark, err
 }
 
