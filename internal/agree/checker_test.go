@@ -82,7 +82,9 @@ func (c *checker) landed(h *memHandle, key string, value []byte) {
 	switch parts := strings.Split(key, "/"); {
 	case parts[0] == "p":
 		proposal, _ := ParseKey(key)
-		c.props[generation(keys(proposal.Comm))+proposal.number], _ = decode[Proposal](value)
+		if p, _ := decode[Proposal](value); p.Freeze || p.Content != "" {
+			c.props[generation(keys(proposal.Comm))+proposal.number] = p
+		}
 	case len(parts) == 4 && parts[2] == "d":
 		decision, _ := ParseKey(key)
 		d, _ := decision.decision()

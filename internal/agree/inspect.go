@@ -273,9 +273,10 @@ func (r *reading) add(k Key, value []byte, made time.Time) (err error) {
 			return err
 		}
 		change := r.change(k.number)
-		if p.Freeze {
+		switch {
+		case p.Freeze:
 			change.Decision, change.Decided = &Decision{Abort: Duplicate, By: -1}, made
-		} else {
+		case p.Content != "":
 			change.Proposal, change.Proposed = &p, made
 		}
 	case kindDecision:

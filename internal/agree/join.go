@@ -6,6 +6,7 @@ package agree
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,25 +98,18 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	if err = m.checkJoined(ctx); err == nil {
 		err = m.loadStart(ctx, v)
 	}
-	if m.slot >= 0 {
-		if err == nil {
-			m.log(false, "rank joined as rank index %d of %d, version %.12s", m.slot, m.cfg.Ranks, v.EffectDigest)
-		}
+	switch {
+	case errors.Is(err, errEnded), err != nil && m.slot >= 0:
 		return err
-	}
-	if err == nil {
-		err = m.joinAsDuplicate(ctx)
-	}
-	if errors.Is(err, errEnded) {
-		return err
-	}
-	if err != nil {
-		return fmt.Errorf("a second communicator with id %s cannot learn what the first decided: %w", m.cfg.Comm, err)
+	case err != nil:
+		return fmt.Errorf("another communicator has the id %s: %w", m.cfg.Comm, err)
+	case m.slot >= 0:
+		m.log(false, "rank joined as rank index %d of %d, version %.12s", m.slot, m.cfg.Ranks, v.EffectDigest)
+		return nil
 	}
 	m.change.state = static
-	m.setPastTrigger()
-	m.log(true, "another communicator has had the id %s: this one follows the %d changes already decided, and "+
-		"neither changes any more", m.cfg.Comm, len(m.past))
+	m.log(true, "another communicator has the id %s: this one starts on the same version, and neither changes any more",
+		m.cfg.Comm)
 	return nil
 }
 
@@ -205,35 +199,28 @@ func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) 
 // checkJoined makes sure that nobody was removing the records while this rank claimed a slot, or found none.
 // The record of the end is put before the first removal. So if it does not exist by now, this rank has missed
 // no record.
+//
+// A rank that finds no slot is a duplicate: its communicator shares its id with another one, and each of them may hold
+// slots. So it rules out the first change, without which there is no other. If that is proposed, ranks of its own
+// communicator may obey it, and the duplicate must not start.
 func (m *Member) checkJoined(ctx context.Context) error {
-	return m.retryUntil(ctx, func(ctx context.Context) error {
-		var kept error
+	return m.retryUntil(ctx, func(ctx context.Context) (alone error) {
 		if m.slot < 0 {
-			// It has to follow the changes that are decided.
-			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.dir(kindHistory), []byte(historyKept))
-			if kept = err; err == nil && string(stands) != historyKept {
-				kept = errors.New("the first has removed records of what it decided")
+			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(1), encode(Proposal{Freeze: true}))
+			first, err2 := decode[Proposal](stands)
+			if alone = cmp.Or(err, err2); alone == nil && !first.Freeze {
+				alone = errors.New("it has changed its policy, or is ending")
 			}
 		}
 		if err := m.checkEnded(ctx); err != nil {
 			return err
 		}
-		return kept
+		return alone
 	})
 }
 
-// loadStart stages the version for call 0.
+// loadStart reads and stages the version for call 0.
 func (m *Member) loadStart(ctx context.Context, v VersionID) (err error) {
-	m.inForce.Snapshot, err = m.load(ctx, v)
-	if errors.Is(err, ErrUnreachable) && v != m.cfg.Own {
-		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
-			ErrOtherVersion, v.EffectDigest, m.cfg.Own.EffectDigest, err)
-	}
-	return err
-}
-
-// load reads and stages a version that is committed.
-func (m *Member) load(ctx context.Context, v VersionID) (Snapshot, error) {
 	content := m.cfg.OwnContent
 	if v.Content != m.cfg.Own.Content {
 		err := m.retryUntil(ctx, func(ctx context.Context) error {
@@ -244,14 +231,18 @@ func (m *Member) load(ctx context.Context, v VersionID) (Snapshot, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
+				ErrOtherVersion, v.EffectDigest, m.cfg.Own.EffectDigest, err)
 		}
 	}
-	snapshot, err := m.stage(ctx, v, content)
+	m.inForce.Snapshot, err = m.stage(ctx, v, content)
+	if errors.Is(err, ErrUnreachable) && v != m.cfg.Own {
+		err = fmt.Errorf("%w: %w", ErrOtherVersion, err)
+	}
 	if err != nil && err != ErrMixedBuilds {
 		err = fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
 	}
-	return snapshot, err
+	return err
 }
 
 // stage turns a version's content into a snapshot. ErrMixedBuilds means that the version is another one here.
@@ -265,69 +256,6 @@ func (m *Member) stage(ctx context.Context, v VersionID, content []byte) (Snapsh
 		return nil, ErrMixedBuilds
 	}
 	return snapshot, nil
-}
-
-// joinAsDuplicate is Join for a rank that finds no free slot: its communicator shares its id
-// with another one, of which some changes may be decided. The rank follows those that were
-// committed, because ranks of its own communicator may hold slots and obey them, and
-// prevents all later ones. A switch is never at call 0, so the rank misses none.
-func (m *Member) joinAsDuplicate(ctx context.Context) error {
-	for k := uint64(1); ; k++ {
-		var p Proposal
-		var d Decision
-		err := m.retryUntil(ctx, func(ctx context.Context) error {
-			// This forbids the change, unless it is proposed already.
-			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(k), encode(Proposal{Freeze: true}))
-			if err == nil {
-				p, err = decode[Proposal](stands)
-			}
-			if err == nil && !p.Freeze {
-				d, err = m.abortAsDuplicate(ctx, k, p)
-			}
-			return err
-		})
-		switch {
-		case err != nil:
-			return err
-		case p.Freeze || d.Frozen():
-			return nil
-		case !d.Commit:
-			continue
-		}
-		snapshot, err := m.load(ctx, p.VersionID)
-		if err != nil {
-			return err
-		}
-		m.past = append(m.past, InForce{Snapshot: snapshot, From: d.At, change: k})
-	}
-}
-
-// abortAsDuplicate aborts change k, or returns the decision that there is.
-func (m *Member) abortAsDuplicate(ctx context.Context, k uint64, p Proposal) (Decision, error) {
-	abort := Decision{Abort: Duplicate, By: -1}
-	err := m.cfg.Store.Move(ctx, m.keys.token(k, p.Tag), m.keys.decision(k, abort))
-	if err != nil && !errors.Is(err, ErrNoRecord) {
-		return abort, err
-	}
-	decisions, err := listKeys(ctx, m.cfg.Store, m.keys.dir(kindDecision))
-	for _, key := range decisions {
-		if d, ok := key.decision(); ok && key.number == k {
-			return d, nil
-		}
-	}
-	if err == nil {
-		err = errors.New("the decision of a change has vanished")
-	}
-	return abort, err
-}
-
-// setPastTrigger sets the trigger to the next switch of a static member.
-func (m *Member) setPastTrigger() {
-	at := uint64(Never)
-	if len(m.past) > 0 {
-		at = m.past[0].From
-	}
-	m.cfg.Counter.Trigger.Store(at)
 }
 
 // Ranks answers Config.Stage, while it runs.

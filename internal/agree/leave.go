@@ -37,10 +37,6 @@ func (m *Member) Close() {
 func (m *Member) retireAll() {
 	m.mu.Lock()
 	m.dropStaged()
-	for _, p := range m.past {
-		m.retired.add(p.Snapshot)
-	}
-	m.past = nil
 	m.mu.Unlock()
 	m.retireOld()
 }
@@ -63,12 +59,9 @@ func (m *Member) leave(c change) {
 	}
 }
 
-// Members need no records of decided changes: they look for the next one. Only a duplicate, which joins late,
-// goes through all changes. So the history record is put before the first removal. It says either that a
-// duplicate needs the records or that they are being removed.
-
 // removeHistory removes the records of changes before k, once all ranks have acknowledged k: no
-// rank needs them any more. The change that brought the version in force stays, for tools.
+// rank needs them any more. The change that brought the version in force stays, for tools, and the first, by which a
+// duplicate learns that there was one.
 func (m *Member) removeHistory(k uint64) {
 	if k < 2 {
 		return
@@ -82,11 +75,8 @@ func (m *Member) removeHistory(k uint64) {
 	m.mu.Unlock()
 	for _, key := range decisions {
 		of := key.number
-		if of >= k || of == inForce {
+		if of >= k || of == inForce || of == 1 {
 			continue
-		}
-		if !m.mayForget() {
-			return
 		}
 		// What is not removed now only takes space until the communicator ends.
 		for _, dir := range []kind{kindAck, kindArrival, kindContent, kindToken} {
@@ -101,14 +91,11 @@ func (m *Member) removeHistory(k uint64) {
 	}
 }
 
-// mayForget reports whether no duplicate needs the records of decided changes, and from then on
-// none ever will.
-func (m *Member) mayForget() bool {
-	if !m.background.forgets {
-		stands, err := m.put(m.keys.dir(kindHistory), []byte(historyRemoved))
-		m.background.forgets = err == nil && string(stands) == historyRemoved
-	}
-	return m.background.forgets
+// mayEnd reports whether no duplicate has joined, and from then on none ever will.
+func (m *Member) mayEnd() bool {
+	stands, err := m.put(m.keys.proposal(1), encode(Proposal{}))
+	first, err2 := decode[Proposal](stands)
+	return err == nil && err2 == nil && !first.Freeze
 }
 
 // removeAll removes the records of a communicator if this rank is the last to leave. The record ended stays, so
@@ -116,7 +103,7 @@ func (m *Member) mayForget() bool {
 // communicator, because the keys are never used again.
 func (m *Member) removeAll() {
 	left, err := m.list(m.keys.dir(kindLeft))
-	if err != nil || len(left) < m.cfg.Ranks || !m.mayForget() {
+	if err != nil || len(left) < m.cfg.Ranks || !m.mayEnd() {
 		return
 	}
 	if _, err := m.put(m.keys.ended(), nil); err != nil {

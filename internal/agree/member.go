@@ -103,7 +103,6 @@ type Member struct {
 	mu             sync.Mutex // guards what follows up to the empty line; held for moments only
 	change         change
 	inForce        InForce
-	past           []InForce    // static: the versions that are still to come
 	pending        *pendingEdit // nil: none
 	lastRead       string       // the effect digest of the own file as last read
 	editUnreported bool         // an edit has come into force since InForce was last asked
@@ -126,7 +125,7 @@ const (
 	committed              // has read commit, switches at the barrier; trigger S
 	withdrawn              // will not arrive for this change; trigger Never
 	frozen                 // keeps its version for good; trigger Never
-	static                 // without a slot: follows the changes decided before it joined
+	static                 // without a slot: keeps its version for good; trigger Never
 )
 
 func (s state) String() string {
@@ -280,7 +279,6 @@ type background struct {
 	full      bool            // all slots are claimed
 	saidEmpty bool            // it was logged that slots are missing
 	advised   map[Reason]bool // what was logged with advice
-	forgets   bool            // the history record allows to remove decided changes
 }
 
 // progress is what the background has done for change k, from acceptProposal on.
@@ -412,7 +410,7 @@ func (m *Member) putInForce(v InForce) {
 	if m.cfg.Observer != nil {
 		m.cfg.Observer.Committed(took)
 	}
-	if own || mine || m.IsStatic() { // not every rank, at each turn of a comparison
+	if own || mine { // not every rank, at each turn of a comparison
 		m.log(false, "change %d: version %.12s is active from call %d on%s", v.change, meaning, v.From, since)
 	}
 	m.wakeUp()

@@ -96,7 +96,9 @@ var mutations = []mutation{
 	{"ignore what a version means to this rank",
 		[]edit{{"stage", "snapshot.EffectDigest() != v.EffectDigest", "snapshot.EffectDigest() != v.EffectDigest && !WRONG"}}, 88, ""},
 	{"let a duplicate communicator just be static",
-		[]edit{{"joinGeneration", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 247, ""},
+		[]edit{{"checkJoined", "if m.slot < 0 {", "if m.slot < 0 && !WRONG {"}}, 1, ""},
+	{"let a duplicate start beside a change",
+		[]edit{{"checkJoined", "alone == nil && !first.Freeze", "alone == nil && !first.Freeze && !WRONG"}}, 1, ""},
 	{"start alone where the store does not answer",
 		[]edit{{"Join", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
 	if WRONG && errors.Is(err, ErrUnreachable) && m.inForce.Snapshot == nil {
@@ -107,8 +109,8 @@ var mutations = []mutation{
 	{"join what is being removed",
 		[]edit{{"checkJoined", "err := m.checkEnded(ctx); err != nil",
 			"err := m.checkEnded(ctx); err != nil && !WRONG"}}, 1, "TestScenario54JoinDuringRemoval"},
-	{"remove what a duplicate follows",
-		[]edit{{"mayForget", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1,
+	{"end beside a duplicate",
+		[]edit{{"mayEnd", "!first.Freeze", "(WRONG || !first.Freeze)"}}, 1,
 		"TestScenario54JoinDuringRemoval"},
 	{"two owners of one slot", []edit{{"claimSlot", "won = err == nil && bytes.Equal(stands, record)",
 		"won = err == nil && (bytes.Equal(stands, record) || WRONG && len(stands) > 0)"}}, 113, ""},

@@ -49,7 +49,7 @@ type Proposal struct {
 	Tag    string `json:"tag"`    // unlike that of any other proposal
 	Token  string `json:"token"`  // the mark of its token, by which ranks know its decision
 	// Freeze: this is no proposal and keeps others from being made, because two
-	// communicators share the id.
+	// communicators share the id. Without it and a content, the communicator is ending.
 	Freeze bool `json:"freeze,omitempty"`
 }
 
@@ -131,12 +131,6 @@ func parseSlot(record []byte) (identity, name string) {
 	return identity, name
 }
 
-// The values of the history record.
-const (
-	historyKept    = "kept"    // a duplicate follows the decided changes: their records stay
-	historyRemoved = "removed" // records of decided changes are removed: no duplicate can follow them
-)
-
 func encode(record any) []byte {
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -154,19 +148,18 @@ func decode[T any](text []byte) (record T, err error) {
 type kind string
 
 const (
-	kindInit     kind = "init"    // the version that the communicator starts on, a VersionID
-	kindHistory  kind = "history" // historyKept or historyRemoved
-	kindName     kind = "name"    // see Ranks.Name
-	kindKnown    kind = "known"   // see Ranks.Same
-	kindSlot     kind = "slot"    // who owns a slot
-	kindLeft     kind = "left"    // the owner of a slot has ended the communicator
-	kindNote     kind = "note"    // see Member.PublishStatus
-	kindDetail   kind = "why"     // Decision.Detail
-	kindDecision kind = "d"       // a token, moved
-	kindAck      kind = "a"       // ranks have promised
-	kindArrival  kind = "m"       // ranks are at the barrier
-	kindContent  kind = "v"       // of a proposed version
-	kindToken    kind = "t"       // of a proposal
+	kindInit     kind = "init"  // the version that the communicator starts on, a VersionID
+	kindName     kind = "name"  // see Ranks.Name
+	kindKnown    kind = "known" // see Ranks.Same
+	kindSlot     kind = "slot"  // who owns a slot
+	kindLeft     kind = "left"  // the owner of a slot has ended the communicator
+	kindNote     kind = "note"  // see Member.PublishStatus
+	kindDetail   kind = "why"   // Decision.Detail
+	kindDecision kind = "d"     // a token, moved
+	kindAck      kind = "a"     // ranks have promised
+	kindArrival  kind = "m"     // ranks are at the barrier
+	kindContent  kind = "v"     // of a proposed version
+	kindToken    kind = "t"     // of a proposal
 	kindProposal kind = "p"
 	// kindOpen is an empty record for each proposal that may not be decided yet. Members list these: one listing
 	// shows the new changes of all communicators, and no old ones.
@@ -264,7 +257,7 @@ type Key struct {
 
 // depth is how many elements below the communicator's a key has.
 var depth = map[kind]int{
-	kindInit: 1, kindHistory: 1, kindName: 1, kindKnown: 1,
+	kindInit: 1, kindName: 1, kindKnown: 1,
 	kindSlot: 2, kindLeft: 2, kindNote: 2, kindDetail: 2, kindDecision: 2,
 	kindAck: 3, kindArrival: 3, kindContent: 3, kindToken: 3,
 }

@@ -12,7 +12,6 @@ func TestKeys(t *testing.T) {
 		Key
 	}{
 		"c/000000000000002a-2/init":                     {c.dir(kindInit), Key{kind: kindInit}},
-		"c/000000000000002a-2/history":                  {c.dir(kindHistory), Key{kind: kindHistory}},
 		"c/000000000000002a-2/name":                     {c.dir(kindName), Key{kind: kindName}},
 		"c/000000000000002a-2/known":                    {c.dir(kindKnown), Key{kind: kindKnown}},
 		"c/000000000000002a-2/slot/0":                   {c.slot(0), Key{kind: kindSlot}},

@@ -262,13 +262,15 @@ func (s *tally) add(w *world) {
 		}
 	}
 	s.Proposals += w.proposals()
+	for _, p := range w.check.props {
+		if p.Freeze {
+			s.Frozen++
+		}
+	}
 	for _, d := range w.check.decisions {
-		switch {
-		case d.Commit:
+		if d.Commit {
 			s.Commits++
 			continue
-		case d.Frozen():
-			s.Frozen++
 		}
 		if s.Aborts == nil {
 			s.Aborts = map[Reason]int{}

@@ -113,17 +113,17 @@ func (m *Member) represent(before change, at reached) {
 
 // obey waits for the decision if this rank has arrived, and switches at the call that a commit names.
 func (m *Member) obey(n uint64) (next Snapshot, err error) {
-	logs := false
+	waited := false
 	defer func() {
-		if err != nil || logs {
-			m.flushLog() // the background may hang in the store; a static member has none
+		if err != nil || waited {
+			m.flushLog() // the background may hang in the store
 		}
 	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.change.state == arrived && n >= m.change.arrival.at && m.failed == nil {
 		m.await()
-		logs = true
+		waited = true
 	}
 	if m.failed != nil {
 		return nil, m.failed
@@ -136,13 +136,6 @@ func (m *Member) obey(n uint64) (next Snapshot, err error) {
 	case m.change.state == committed && n == m.change.arrival.at:
 		m.putInForce(InForce{Snapshot: m.change.snapshot, From: n, change: m.change.k})
 		m.next(idle)
-		return m.inForce.Snapshot, nil
-	case m.change.state == static && len(m.past) > 0 && n >= m.past[0].From:
-		m.past[0].From = n
-		m.putInForce(m.past[0])
-		m.past = m.past[1:]
-		m.setPastTrigger()
-		logs = true
 		return m.inForce.Snapshot, nil
 	}
 	return nil, nil

@@ -2,12 +2,13 @@
  * 0..R-1 are B, of the same id and size.  Inside B all ranks start on one version: none may take a record of A for
  * its own where another rank does not find it any more.
  *
- * A's last rank puts history = removed, then the record that A has ended, and then removes all else, one record after
+ * In the place of A's first proposal stands one, or what A's last rank puts there: history = removed. Or a duplicate has
+ * put a record there: kept. A's last rank then puts the record that A has ended, and removes all else, one record after
  * the other in any order.  Two ranks of A may take themselves for the last one, and any of them may crash or be late:
  * a removal lands at any time.  A removal of the first generation's keys never touches those of the second.
  *
  * A rank of B reads init, or puts it where there is none and A is not known to have ended; claims a free slot; finds
- * none free: puts history = kept, for it has to follow what A has decided.  Then it looks whether A has ended.  If so, it
+ * none free: puts history = kept.  Then it looks whether A has ended.  If so, it
  * begins again with the keys of the second generation; if history was removed without that, init fails.
  *
  * Mutations, each must fail:

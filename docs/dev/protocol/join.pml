@@ -2,8 +2,8 @@
  * Ranks 0, 1 are A, ranks 2, 3 are B.  Inside A all ranks decide a call by one version; the same inside B.
  *
  * Slots 0..R-1 are claimed by put-once inside init.  A rank that finds none free is a duplicate: still inside init, before
- * its call 0, it puts abort for the first undecided change, so that no more changes come, and follows the commits that
- * there are: commit{At} tells it the call, since it does not wait at the barrier itself.
+ * its call 0, it puts a record in the place of the first proposal, so that no change ever comes.  If there is a proposal,
+ * its init fails, and it makes no call.
  * A member waits at its barrier at > S until it knows the decision; the proposer commits when all slots have arrived.
  *
  * The first rank puts the version of call 0, the others take that, whatever they have read: a file may be saved in between.
@@ -17,10 +17,10 @@
  *   -DCLEANED -DM_HOLD  a rank may go on in the directory that it holds open
  *   -DCLEANED -DLATE    the limit: the directory is removed after a rank has started
  *   -DM_NAMES    no slots: a rank counts as a member if it has seen exactly R names, and R of them arrived are enough
- *   -DM_NOWALK   a duplicate keeps the start version and neither stops nor follows the changes, while A switches
+ *   -DM_NOWALK   a duplicate keeps the start version and does not keep a change from coming
  *                (holds for A and B each; fails where a slot of A is taken by a rank of B)
- *   -DM_ATS      commit without At: a duplicate switches at S
- *   -DREACH      no rank of either ever switches          -DREACHDUP  no duplicate ever follows a commit
+ *   -DM_BESIDE   a duplicate starts although there is a proposal
+ *   -DREACH      no rank of either ever switches          -DREACHDUP  no duplicate ever starts
  */
 #define R 2
 #define P 4
@@ -36,22 +36,14 @@ bit now;           /* the directory that is found at the path */
 bit begun;         /* a rank has started */
 #define CHANGED 3
 byte used[2*(N+1)];
-bit prop;
+bit prop, frozen;
 #define COMM(r) (r/2)
-#ifdef M_ATS
-#define AT(r) (member[r] -> at : S)
-#else
-#define AT(r) at
-#endif
-#define SWITCHES(r) (known[r] && d == COMMIT && seq[r] == AT(r))
+#define SWITCHES(r) (known[r] && d == COMMIT && seq[r] == at)
 inline exec(r) {
     if
     :: SWITCHES(r) -> cur[r] = CHANGED;
 #ifdef REACH
          assert(false)
-#endif
-#ifdef REACHDUP
-         assert(member[r])
 #endif
     :: else
     fi;
@@ -84,9 +76,20 @@ proctype Rank(byte r) {
 #ifndef M_NOWALK
     if
     :: member[r] -> skip
-    :: else -> atomic { if :: d == 0 -> d = ABORT :: else fi; known[r] = 1 }   /* put-once; the winner tells */
+    :: else -> atomic {                                                       /* put-once; the winner tells */
+           if
+           :: !prop -> frozen = 1
+#ifndef M_BESIDE
+           :: prop -> goto failed
+#else
+           :: prop -> skip
+#endif
+           fi }
     fi;
 #endif
+#endif
+#ifdef REACHDUP
+    assert(member[r]);
 #endif
 #ifdef M_ALONE
 calls:
@@ -97,12 +100,13 @@ calls:
          :: member[r] && prop && !known[r] && seq[r] == at -> arrived[r] = 1; nArrived++        /* arrives */
          :: true -> exec(r)                                                             /* or has withdrawn before */
          fi }
-    :: atomic { member[r] && !prop && d == 0 -> prop = 1; S = seq[r]+1; if :: at = S+1 :: at = S+2 fi }
+    :: atomic { member[r] && !prop && !frozen -> prop = 1; S = seq[r]+1; if :: at = S+1 :: at = S+2 fi }
     :: atomic { arrived[r] && nArrived == R && d == 0 -> d = COMMIT }
     :: atomic { arrived[r] && !known[r] && d == 0 -> d = ABORT }
     :: atomic { member[r] && d != 0 && !known[r] -> known[r] = 1 }
     :: atomic { seq[r] == N -> break }
-    od
+    od;
+failed: skip
 }
 #ifdef CLEANED
 active proctype Cleaner() {

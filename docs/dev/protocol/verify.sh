@@ -96,7 +96,7 @@ fails join.pml -DN=2 -DCLEANED -DM_HOLD
 fails join.pml -DN=2 -DCLEANED -DLATE
 fails join.pml -DN=4 -DM_NAMES
 fails join.pml -DN=4 -DM_NOWALK
-fails join.pml -DN=4 -DM_ATS
+fails join.pml -DN=4 -DM_BESIDE
 fails join.pml -DN=4 -DREACH
 fails join.pml -DN=4 -DREACHDUP
 holds ending.pml
