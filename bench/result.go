@@ -142,21 +142,16 @@ var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl
 // simulatedPrefix begins the source of every sample that was made up.
 const simulatedPrefix = "simulated:"
 
-// keep keeps remarks, each once, and says where it stopped keeping them.
-func (r *Result) keep(said ...Note) {
-	for _, n := range said {
-		if len(r.Notes) > mostNotes || slices.ContainsFunc(r.Notes, func(o Note) bool { return o.Text == n.Text }) {
-			continue
-		}
-		if len(r.Notes) == mostNotes {
-			n.Text = "more remarks are left out"
-		}
-		r.Notes = append(r.Notes, Note{r.File, n.Line, n.Text})
-	}
-}
-
+// note keeps a remark, each once, and says where it stopped keeping them.
 func (r *Result) note(line int, format string, args ...any) {
-	r.keep(Note{Line: line, Text: fmt.Sprintf(format, args...)})
+	n := Note{r.File, line, fmt.Sprintf(format, args...)}
+	if len(r.Notes) > mostNotes || slices.ContainsFunc(r.Notes, func(o Note) bool { return o.Text == n.Text }) {
+		return
+	}
+	if len(r.Notes) == mostNotes {
+		n.Text = "more remarks are left out"
+	}
+	r.Notes = append(r.Notes, n)
 }
 
 func (r *Result) reject(line, count int, reason string) {

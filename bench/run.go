@@ -83,10 +83,9 @@ type devices struct {
 	split bool
 	// twice: a rank is listed twice, so processes ran apart. shared: a GPU is, so hosts share a name.
 	twice, shared bool
-	// Of the whole list: its ranks, whether it was not cut, its hosts and models.
-	listed        int
-	whole         bool
-	names, models string
+	// Of the whole list: its ranks, and whether it was not cut.
+	listed int
+	whole  bool
 }
 
 // fullPCI is an address with its domain.
@@ -118,7 +117,6 @@ func (d *devices) add(group, rank, host, process, place, model string) {
 // close ends the list, where each process has perProcess ranks. The JSON lists only the first rank of each
 // process (writeDeviceReport in src/util.cu, 2.17.5 to 2.19.6). Of a list that was cut, the highest number tells.
 func (d *devices) close(perProcess int) {
-	d.names, d.models = joined(d.hosts, " "), joined(d.gpus, " + ")
 	highest, each := -1, max(1, perProcess)
 	for rank := range d.ranks {
 		n := atoi(rank)

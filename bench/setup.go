@@ -94,7 +94,7 @@ func joined(set map[string]bool, between string) string {
 // setup is what is known at a run's end; nil: nothing.
 func (u *testRun) setup(unknown []mention) *Setup {
 	s := u.known
-	s.GPU, s.Hosts = u.devices.models, u.devices.names
+	s.GPU, s.Hosts = joined(u.devices.gpus, " + "), joined(u.devices.hosts, " ")
 	s.Tuner = cmp.Or(s.Tuner, loadedTuner(u.settings["NCCL_TUNER_PLUGIN"]))
 	for name, into := range map[string]*string{"NCCL_MIN_NCHANNELS": &s.MinChannels, "NCCL_MIN_CTAS": &s.MinCTAs} {
 		if n := atoi(u.settings[name]); n > 0 {
