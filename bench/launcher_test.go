@@ -117,7 +117,8 @@ func TestTextInOneLine(t *testing.T) {
 	text, _ := json.Marshal(oneRun("NCCL_ALGO set by environment to Ring"))
 	for _, end := range []string{"\n}\n", ",\n    \"rc\": 0\n}\n", "}\n"} {
 		r, err := Read(strings.NewReader("ok: [node0] => {\n    \"msg\": "+string(text)+end), "x.log", Options{})
-		if err != nil || len(r.Samples) != 2 || r.Samples[0].Micros != 41.5 || r.Samples[0].Selection != SelectionForced {
+		if err != nil || len(r.Samples) != 2 || r.Samples[0].Micros != 41.5 || r.Samples[0].Selection != SelectionForced ||
+			r.Samples[0].Setup.NCCL != "2.29.2" {
 			t.Errorf("%v %+v", err, r)
 		}
 	}

@@ -95,8 +95,9 @@ func (s *scanner) part(line []byte) (tag, text []byte) {
 	if isKnown && n <= longest && (len(tag) == 0 || alike(s.tag, tag) < len(tag)) {
 		s.tag = string(tag)
 	}
-	if bytes.HasSuffix(tag, []byte(`"`)) { // in JSON, a notebook, or a list of ansible
-		text = bytes.TrimSuffix(text[:max(0, bytes.LastIndexByte(text, '"'))], []byte(`\n`))
+	// In JSON, a notebook or a list of ansible.
+	if end := bytes.LastIndexByte(text, '"'); end >= 0 && bytes.HasSuffix(tag, []byte(`"`)) {
+		text = bytes.TrimSuffix(text[:end], []byte(`\n`))
 	}
 	return bytes.TrimSpace(tag), s.untag(text)
 }

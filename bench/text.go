@@ -137,7 +137,7 @@ func (t *textReader) take(line []byte, cut bool) {
 		t.logged(l)
 		return
 	}
-	if text = bytes.TrimLeft(text, " \t"); len(text) == 0 {
+	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return
 	}
 	switch first := text[0]; {
@@ -165,10 +165,8 @@ func (t *textReader) logged(l logLine) {
 	if t.process == "" {
 		t.process = string(l.host)
 	}
-	if piece := bytes.TrimLeft(l.row, " \t"); len(piece) > 0 {
-		if !t.row(piece, false) && len(t.pending) > 0 {
-			t.piece(l.row, false)
-		}
+	if piece := bytes.TrimSpace(l.row); len(piece) > 0 && !t.row(piece, false) && len(t.pending) > 0 {
+		t.piece(piece, false)
 	}
 	isVariable := bytes.Contains(l.said, setByEnvironment)
 	if t.run.ended && (isVariable || bytes.Contains(l.said, []byte(" nRanks "))) {
