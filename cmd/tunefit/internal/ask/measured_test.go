@@ -93,7 +93,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 	}
 	text, _ := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce"}, withFiles...)...)
 	if !regexp.MustCompile(
-		`(?m)^allreduce +2x8 +370728 - 2642245 +ring/simple +measurement +tree/simple +16 +15.7 - 26.2 % +rows.csv:15$`).
+		`(?m)^allreduce +2x8 +370728 - 2642245 +ring/simple +measurement +tree/simple 16 ch +15.7 - 26.2 % +rows.csv:15$`).
 		MatchString(text) {
 		t.Errorf("%s", text)
 	}

@@ -387,7 +387,7 @@ func TestPATOfTheCommunicatorAsked(t *testing.T) {
 			}
 			args = append([]string{"explain", "allgather", "1M", "--policy", file}, args...)
 			out, _ := tunefit(t, cli.ExitOK, args...)
-			if strings.Contains(out, "which is not available here") == test.offered {
+			if strings.Contains(out, "is available here: pat") == test.offered {
 				t.Errorf("%s", out)
 			}
 		})

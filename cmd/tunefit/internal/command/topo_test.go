@@ -252,10 +252,10 @@ func TestShowWithTopology(t *testing.T) {
 	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\n"+
 		"allreduce,64K,1M,ring,simple,8\n")
 	for gpus, want := range map[string][]string{
-		"": {"allreduce 2x4 1KiB - 65535 not known not known - NCCL",
-			"allreduce 2x4 64KiB - 1MiB not known ring/simple 8 p.csv:2"},
-		"4-7": {"allreduce 2x4 1KiB - 65535 tree/ll tree/ll - NCCL",
-			"allreduce 2x4 64KiB - 81853 tree/ll ring/simple 8 p.csv:2"},
+		"": {"allreduce 2x4 1KiB - 65535 not known not known NCCL",
+			"allreduce 2x4 64KiB - 1MiB not known ring/simple 8 ch p.csv:2"},
+		"4-7": {"allreduce 2x4 1KiB - 65535 tree/ll tree/ll NCCL",
+			"allreduce 2x4 64KiB - 81853 tree/ll ring/simple 8 ch p.csv:2"},
 	} {
 		out, said := tunefit(t, cli.ExitOK, "show", policy, "--coll", "allreduce", "--comm", "2x4", "--topo",
 			ready("dgx-a100.xml"), "--gpus", gpus)
