@@ -2,7 +2,6 @@ package fit
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 // or another library.
 type Contradiction struct {
 	// A and B are files, or the sources that rows of one file name; A is the faster one. Both are "" where many pairs
-	// of sources are apart, and none has a part in most of them.
+	// of sources are apart.
 	A, B string
 	// Sizes are those at which points are apart.
 	Sizes nccl.Range
@@ -34,8 +33,7 @@ const (
 	contradictionRatio = 0.1823
 	// contradictionShare of the common points makes a pair worth naming.
 	contradictionShare = 0.2
-	mostContradictions = 20
-	// So many pairs may each be two sweeps that contradict each other. Of more, one source is in most.
+	// So many pairs may each be two sweeps that contradict each other. Where there are more, the times vary.
 	severalContradictions = 3
 )
 
@@ -120,26 +118,13 @@ func findContradictions(points []sourced, spread []float64) []Contradiction {
 			logs, at = append(logs, d...), append(at, sizes[p]...)
 		}
 	}
-	if varies(all) {
+	if len(all) > severalContradictions {
 		return []Contradiction{contradiction(pair{}, logs, at, len(points))}
 	}
 	slices.SortFunc(all, func(a, b Contradiction) int {
 		return cmp.Or(cmp.Compare(b.Apart, a.Apart), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
 	})
-	return all[:min(len(all), mostContradictions)]
-}
-
-// varies reports whether so many pairs of sources are apart that the times vary, and it is not one sweep that is wrong.
-func varies(pairs []Contradiction) bool {
-	if len(pairs) <= severalContradictions {
-		return false
-	}
-	of := map[string]int{}
-	for _, c := range pairs {
-		of[c.A]++
-		of[c.B]++
-	}
-	return 2*slices.Max(slices.Collect(maps.Values(of))) < len(pairs)
+	return all
 }
 
 // source is where samples come from: the file that was read, "" where nobody said,

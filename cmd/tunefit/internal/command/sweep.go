@@ -33,13 +33,11 @@ import (
 )
 
 type sweepFlags struct {
-	dir      string
-	choices  perfrun.Choices
-	library  cli.LibraryFlag
-	full     bool
-	programs string
-	args     string
-	graph    int // launches of a CUDA graph; 0: calls are launched one by one
+	sweep.Options
+	choices perfrun.Choices
+	library cli.LibraryFlag
+	args    string
+	graph   int // launches of a CUDA graph; 0: calls are launched one by one
 
 	launch     string
 	launchArgs string
@@ -48,11 +46,7 @@ type sweepFlags struct {
 	container  string
 	try        []string // names with values, each NAME=VALUE or, of the name before it, VALUE
 
-	repetitions int
-	limit       time.Duration
-	budget      time.Duration
-	prove       proofRuns // 0: none
-	policy      string    // what is proven; empty: policy.csv in the directory
+	policy string // what is proven; empty: policy.csv in the directory
 
 	dryRun bool
 	from   []string
@@ -87,28 +81,19 @@ policy.csv and report.html into the directory. The last line of its output tells
 validate the policy in your training job.
 
 It finishes collectives and communicators one after the other, in the order given. What
-a budget does not reach is left to NCCL. It measures all configurations on one node and
-on the fewest nodes above one. On more nodes it measures the three that are fastest there
-at each size; --full measures all.
+a budget does not reach is left to NCCL. On more nodes than the fewest above one it
+measures what is fastest on these, with the next fewer channels; --full measures all.
 
-It keeps everything in the directory: journal.jsonl says what was planned, begun and
-ended, with commands; logs/ holds what runs printed, for tunefit import, too. The same
-command continues a sweep that was stopped, was killed, or ran out of its budget. It
-repeats only the start that was cut off. With -o alone it continues with the settings that
-it was started with; settings given now replace them, so more sizes, channels, algorithms,
-collectives or communicators are measured in addition. It keeps a policy.csv that somebody
-edited, and validates that.
+The directory holds everything: journal.jsonl, logs/ for tunefit import, policies. The same
+command, or -o alone, continues a sweep that ended early, and repeats only the start that
+was cut off. Settings given now replace earlier ones: more sizes, channels, algorithms,
+collectives or communicators are measured in addition. A policy.csv that somebody edited
+is kept, and validated.
 
-Before the first run a shell on each node looks for the programs, the library, the
-directory and as many GPUs as ranks. If something is missing, or a node does not answer
-by its host name, the sweep ends and names the nodes. It also ends if the first run shows
-that the set-up is wrong.
-
-It forces a configuration as a job would have it: by a policy of one row, through this
-project's library. NCCL's log tells what really ran. When a start dies, it tries what ran
-then once more by itself, and goes on with the rest. It does not try again what NCCL
-refuses, or what fails twice. What comes from outside ends it: a signal, a cancelled job,
-a lost node, a full disk.
+Before the first run a shell on each node looks for programs, library, directory and GPUs.
+When a start dies, what ran then is tried once more by itself, and the rest goes on. What
+NCCL refuses, or fails twice, is left out. What comes from outside ends the sweep: a
+signal, a cancelled job, a lost node, a full disk.
 
 It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
   --launch local     one node, one process for all its GPUs: on this machine, or by srun on
@@ -123,13 +108,10 @@ NCCL_IB_QPS_PER_CONNECTION, NCCL_NTHREADS or those of FI_* and UCX_*. Each combi
 one start; the two best meet the site's own in turns of four fresh starts. If one surely
 gains, the policy is for it, and settings.conf has it.
 
-A plan file holds the same settings by the names of the options; --init prints one.
-
-To start runs by hand use --dry-run. It runs nothing, and prints the first runs as a
-shell script. The script leaves policies and logs in the directory. With --from it prints
-what the sweep would run next after these logs: more measurements, then the verification,
-and at last "done". It asks for nothing twice: what failed or did not run to its end is
-left out. To try that again, start it by hand and give its new log.`,
+To start runs by hand use --dry-run. It prints the first runs as a shell script, which
+leaves policies and logs in the directory. With --from it prints what the sweep would run
+next after these logs, and at last "done". What failed or did not end is left out; to try
+that again, start it by hand and give its new log.`,
 		Example: `  tunefit sweep --init > plan.yaml
   tunefit sweep plan.yaml -o sweep --dry-run
   tunefit sweep plan.yaml -o sweep --dry-run --from sweep/logs > next.sh
@@ -149,8 +131,8 @@ left out. To try that again, start it by hand and give its new log.`,
 		"with the site's own setting always among them; an empty value: unset; may be repeated")
 	cli.Complete(cmd, "try", sweep.KnownVariables)
 	f.library.Register(cmd, "that runs load")
-	flags.BoolVar(&f.full, "full", false, "on many nodes measure all configurations, not only the fastest on few nodes")
-	flags.StringVar(&f.programs, "perf-dir", "",
+	flags.BoolVar(&f.Full, "full", false, "on many nodes measure all configurations, not only the fastest on few nodes")
+	flags.StringVar(&f.Programs, "perf-dir", "",
 		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
 	flags.StringVar(&f.args, "perf-args", "",
 		`more options for them, as "-n 50 -w 10"; "-g 8" or "-t 8" gives each process 8 GPUs`)
@@ -167,17 +149,17 @@ left out. To try that again, start it by hand and give its new log.`,
 		`more options for mpirun or srun, as "--mpi=pmix --cpu-bind=none" for srun`)
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
-	flags.IntVar(&f.repetitions, "repetitions", 1, "in how many fresh starts to verify")
-	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for this long")
-	cli.Duration(flags, &f.budget, "budget", 0,
+	flags.IntVar(&f.Repetitions, "repetitions", 1, "in how many fresh starts to verify")
+	cli.Duration(flags, &f.Silence, "limit", 5*time.Minute, "end a run that prints nothing for this long")
+	cli.Duration(flags, &f.Budget, "budget", 0,
 		"for all runs together, as 2h; part of it is kept for the verification (default: no limit)")
-	flags.Var(&f.prove, "prove",
+	flags.IntVar(&f.Proof, "prove", 0,
 		"then validate: run the default and the policy this many times in turns, in three starts or more, compare "+
 			"them, and name runs that collapsed")
 	flags.Lookup("prove").NoOptDefVal = "15"
 	flags.StringVar(&f.policy, "policy", "",
 		"with --prove: the policy to validate (default: policy.csv of the directory, edited or not)")
-	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
+	flags.StringVarP(&f.Dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
 	flags.BoolVar(&f.dryRun, "dry-run", false,
 		"run nothing: print the next runs as a shell script, and about how long a sweep takes")
 	flags.StringArrayVar(&f.from, "from", nil,
@@ -195,7 +177,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return cli.Usagef("--json excludes --init and --dry-run")
 	case len(f.from) > 0 && !f.dryRun:
 		return cli.Usagef("--from needs --dry-run: a sweep goes on from its own logs")
-	case f.policy != "" && f.prove == 0:
+	case f.policy != "" && f.Proof == 0:
 		return cli.Usagef("--policy needs --prove: a sweep makes its own policy")
 	case f.policy == cli.StandardName:
 		return cli.Usagef("--policy %s: a job cannot read standard input (needed: a file)", f.policy)
@@ -206,7 +188,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) (err error) {
 		}
 		return writePlanFile(cmd.OutOrStdout(), cmd.Flags(), bench.ChannelBounds(os.Getenv))
 	}
-	if f.dir == "" {
+	if f.Dir == "" {
 		return cli.Usagef("no directory given (needed: -o DIRECTORY, new or of a sweep to go on with)")
 	}
 	if f.policy != "" { // a sweep takes hours: a mistake is better found before it
@@ -244,7 +226,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return f.resumeError(ctx, s, err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "the sweep took %s\n", s.Summary())
-	found := sweepJSON{Directory: f.dir}
+	found := sweepJSON{Directory: f.Dir}
 	err = f.finish(ctx, cmd, s, &found)
 	found.NotMeasured = append([]string{}, s.NotMeasured()...)
 	if f.asJSON && found.Fit.Groups != nil { // else it got nowhere
@@ -254,7 +236,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) (err error) {
 }
 
 // planFile is the file that keeps a sweep's settings.
-func (f *sweepFlags) planFile() string { return filepath.Join(f.dir, "plan.yaml") }
+func (f *sweepFlags) planFile() string { return filepath.Join(f.Dir, "plan.yaml") }
 
 // finish learns from all runs, and proves the policy if that was asked for.
 func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
@@ -266,7 +248,7 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 		policy = f.policy
 	}
 	if policy != "" {
-		if f.prove > 0 {
+		if f.Proof > 0 {
 			if err := f.proof(ctx, cmd, s, policy, found); err != nil {
 				return err
 			}
@@ -277,14 +259,14 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 	}
 	if missing := s.NotMeasured(); len(missing) > 0 {
 		return fmt.Errorf("not measured: %s (see the reasons above, and in %s)",
-			strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
+			strings.Join(missing, ", "), filepath.Join(f.Dir, "journal.jsonl"))
 	}
 	return nil
 }
 
 // resumeError says how, of an error that ended a sweep. If ctx did not end it, the same settings would fail again.
 func (f *sweepFlags) resumeError(ctx context.Context, s *sweep.Sweep, err error) error {
-	line := f.resumeCommand(f.prove)
+	line := f.resumeCommand(f.Proof)
 	if !s.Allocated() {
 		job := s.Allocation()
 		line = fmt.Sprintf("salloc %s %s, or sbatch %s --wrap=%s", job, line, job, cli.ShellWord(line))
@@ -299,8 +281,8 @@ func (f *sweepFlags) resumeError(ctx context.Context, s *sweep.Sweep, err error)
 
 // resumeCommand is the command that goes on with a sweep, with so many runs of a proof. The folder keeps all other
 // settings.
-func (f *sweepFlags) resumeCommand(prove proofRuns) string {
-	line := "tunefit sweep -o " + cli.ShellWord(f.dir)
+func (f *sweepFlags) resumeCommand(prove int) string {
+	line := "tunefit sweep -o " + cli.ShellWord(f.Dir)
 	if prove > 0 {
 		line += fmt.Sprintf(" --prove=%d", prove)
 	}
@@ -313,22 +295,21 @@ func (f *sweepFlags) resumeCommand(prove proofRuns) string {
 // options checks the flags.
 func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	switch {
-	case f.repetitions < 1 || f.repetitions > 100:
-		return o, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
+	case f.Proof < 0 || f.Proof > mostProof || f.Proof == 0 && cmd.Flags().Changed("prove"):
+		return o, cli.Usagef("--prove=%d (allowed: 1 to %d)", f.Proof, mostProof)
+	case f.Repetitions < 1 || f.Repetitions > 100:
+		return o, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.Repetitions)
 	case f.graph < 0:
 		return o, cli.Usagef("--graph=%d (allowed: 1 or more launches of a graph, or 0 for none)", f.graph)
-	case f.limit < time.Second:
-		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
+	case f.Silence < time.Second:
+		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.Silence)
 	}
 	if err := f.choices.Check(); err != nil {
 		return o, err
 	}
-	o = sweep.Options{
-		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions,
-		SizesNamed: cmd.Flags().Changed("sizes"),
-		Programs:   f.programs, Args: strings.Fields(f.args), Bounds: bench.ChannelBounds(os.Getenv),
-		Silence: f.limit, Budget: f.budget, Proof: int(f.prove),
-	}
+	o = f.Options
+	o.Choices, o.SizesNamed = &f.choices, cmd.Flags().Changed("sizes")
+	o.Args, o.Bounds = strings.Fields(f.args), bench.ChannelBounds(os.Getenv)
 	if name := perfrun.Repeats(o.Args); name != "" {
 		return o, cli.Usagef("--perf-args %q has %s: the sweep itself repeats sizes, another configuration each time "+
 			"(allowed: other options)", f.args, name)
@@ -382,7 +363,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		}
 		here := ""
 		if _, err := os.Stat(f.planFile()); errors.Is(err, os.ErrNotExist) {
-			here = f.dir + " holds no sweep to continue, and for a new one "
+			here = f.Dir + " holds no sweep to continue, and for a new one "
 		}
 		return o, cli.Usagef("%s--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8%s",
 			here, also)
@@ -468,7 +449,7 @@ func (f *sweepFlags) measured(cmd *cobra.Command) (*fit.Set, error) {
 // measuredComms names the communicators of what --from names, else of what the directory has.
 func (f *sweepFlags) measuredComms(cmd *cobra.Command) []string {
 	if len(f.from) == 0 {
-		f.from = []string{filepath.Join(f.dir, "sweep.csv")}
+		f.from = []string{filepath.Join(f.Dir, "sweep.csv")}
 	}
 	set, err := f.measured(cmd)
 	if err != nil {
@@ -502,7 +483,7 @@ func (f *sweepFlags) launcherFor(o *sweep.Options) (with, shared string) {
 		return launch.Local, "it is not known whether the container has MPI (--launch)"
 	}
 	for _, key := range o.Keys {
-		if program := perfrun.Program(key.Coll); !perfrun.HasMPI(f.programs, program) {
+		if program := perfrun.Program(key.Coll); !perfrun.HasMPI(f.Programs, program) {
 			return launch.Local, program + " is not built with MPI=1"
 		}
 	}
@@ -518,7 +499,7 @@ func (f *sweepFlags) launcherFor(o *sweep.Options) (with, shared string) {
 // learn makes a policy of all that was measured, if that shows a gain. It returns the file of the policy; empty: there
 // is none. A policy.csv that somebody edited is kept, and is the policy; what was measured makes another file then.
 func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) (policy string, err error) {
-	in := func(name string) string { return filepath.Join(f.dir, name) }
+	in := func(name string) string { return filepath.Join(f.Dir, name) }
 	samples, failed := s.Samples()
 	if len(samples) == 0 {
 		return "", errors.New("not one usable measurement, not even of the default: nothing was written")

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,22 +27,6 @@ import (
 // mostProof bounds the times of each side.
 const mostProof = 100
 
-// proofRuns is a flag's number of runs of each side.
-type proofRuns int
-
-func (n *proofRuns) String() string { return strconv.Itoa(int(*n)) }
-
-func (n *proofRuns) Type() string { return "int" }
-
-func (n *proofRuns) Set(text string) error {
-	runs, err := strconv.Atoi(text)
-	if err != nil || runs < 1 || runs > mostProof {
-		return fmt.Errorf("not a number of runs (allowed: 1 to %d)", mostProof)
-	}
-	*n = proofRuns(runs)
-	return nil
-}
-
 // proof compares a policy with the default.
 func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, file string,
 	found *sweepJSON) error {
@@ -59,7 +42,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no row for what is swept: there is nothing to validate", file)
 	}
-	proof, err := s.Prove(ctx, file, keys, int(f.prove))
+	proof, err := s.Prove(ctx, file, keys, f.Proof)
 	if err != nil {
 		return f.resumeError(ctx, s, err)
 	}
@@ -81,12 +64,12 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 
 // keepProof writes proof.txt, and adds the proof to the report. verdict is why it does not hold; nil: it does.
 func (f *sweepFlags) keepProof(file, text string, verdict error) error {
-	err := cli.WriteText(filepath.Join(f.dir, "proof.txt"), text)
+	err := cli.WriteText(filepath.Join(f.Dir, "proof.txt"), text)
 	page := f.page
 	if page.Proven, page.Proof = file, text; verdict != nil {
 		page.Proof += "\n" + verdict.Error() + "\n"
 	}
-	return errors.Join(err, cli.WriteWhole(filepath.Join(f.dir, "report.html"), true, func(w io.Writer) error {
+	return errors.Join(err, cli.WriteWhole(filepath.Join(f.Dir, "report.html"), true, func(w io.Writer) error {
 		return report.Write(w, page)
 	}))
 }
@@ -110,12 +93,12 @@ func (f *sweepFlags) judge(t *compare.Table, file string) error {
 	}
 	return fmt.Errorf("%s is not validated, since it was unsteady:\n  %s\n(to see whether that happens again: %s; if "+
 		"it does, take out the rows of these sizes)", file, strings.Join(unsteady, "\n  "),
-		f.resumeCommand(min(2*f.prove, mostProof)))
+		f.resumeCommand(min(2*f.Proof, mostProof)))
 }
 
 // tellJob prints how a job finds out whether the policy makes it faster. That is the last line of a sweep.
 func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, policy string, found *sweepJSON) error {
-	dir, err := filepath.Abs(f.dir)
+	dir, err := filepath.Abs(f.Dir)
 	if err != nil {
 		return err
 	}
