@@ -33,7 +33,7 @@ func DryRun(w io.Writer, o Options) (err error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return err
 	}
-	s := newSweep(o, &journal{subjects: map[subjectKey]*subject{}})
+	s := newSweep(o, &journal{of: map[subjectKey][]*Run{}})
 	var out, script strings.Builder
 	if s.Single == "" { // the programs may be here, and tell what the preflight asks on the nodes
 		argv, err := s.preflightCommand("")

@@ -111,10 +111,10 @@ type ending struct {
 
 // journal is the file that says what was done. Lines are only added.
 type journal struct {
-	file     *os.File
-	batches  []*Batch
-	runs     []*Run // by ID
-	subjects map[subjectKey]*subject
+	file    *os.File
+	batches []*Batch
+	runs    []*Run                // by ID
+	of      map[subjectKey][]*Run // by subject; of a proof with the subject of its start
 }
 
 // subjectKey is a collective on a communicator under a setting; "": the site's own.
@@ -125,22 +125,9 @@ type subjectKey struct {
 
 func keyOf(start *perfrun.Start) subjectKey { return subjectKey{start.Key, start.Setting} }
 
-// subject is what was done about it. A proof is kept with the first of its subjects.
-type subject struct {
-	batches []*Batch
-	runs    []*Run
-}
-
-func (j *journal) of(key subjectKey) *subject {
-	if j.subjects[key] == nil {
-		j.subjects[key] = &subject{}
-	}
-	return j.subjects[key]
-}
-
 // runsOf returns the runs of a start.
 func (j *journal) runsOf(start *perfrun.Start) []*Run {
-	return slices.DeleteFunc(slices.Clone(j.of(keyOf(start)).runs), func(r *Run) bool { return r.of != start })
+	return slices.DeleteFunc(slices.Clone(j.of[keyOf(start)]), func(r *Run) bool { return r.of != start })
 }
 
 // last is the last run of a start at some sizes; nil: none.
@@ -175,7 +162,7 @@ func openJournal(dir string) (j *journal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	j = &journal{file: file, subjects: map[subjectKey]*subject{}}
+	j = &journal{file: file, of: map[subjectKey][]*Run{}}
 	whole, number := bytes.LastIndexByte(text, '\n')+1, 0
 	for text := range bytes.Lines(text[:whole]) {
 		number++
@@ -199,8 +186,7 @@ func (j *journal) read(text []byte) error {
 	}
 	switch {
 	case l.Batch != nil && len(l.Batch.Starts) > 0:
-		of := j.of(keyOf(&l.Batch.Starts[0]))
-		of.batches, j.batches = append(of.batches, l.Batch), append(j.batches, l.Batch)
+		j.batches = append(j.batches, l.Batch)
 	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch >= 0 && l.Begin.Batch < len(j.batches) &&
 		l.Begin.Start >= 0 && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
 		batch := j.batches[l.Begin.Batch]
@@ -208,8 +194,8 @@ func (j *journal) read(text []byte) error {
 		if before := j.last(l.Begin.of, l.Begin.Sizes); before != nil {
 			before.again = before.Outcome == Stopped
 		}
-		of := j.of(keyOf(l.Begin.of))
-		of.runs, j.runs = append(of.runs, l.Begin), append(j.runs, l.Begin)
+		of := keyOf(l.Begin.of)
+		j.of[of], j.runs = append(j.of[of], l.Begin), append(j.runs, l.Begin)
 	case l.End != nil && l.End.ID == len(j.runs) && l.End.ID > 0:
 		j.runs[l.End.ID-1].End = l.End.End
 	default:

@@ -115,7 +115,7 @@ func TestJournalOnAFullDisk(t *testing.T) {
 		t.Skip(err)
 	}
 	defer full.Close()
-	j := &journal{file: full, subjects: map[subjectKey]*subject{}}
+	j := &journal{file: full, of: map[subjectKey][]*Run{}}
 	if err := j.write(begun[0]); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 	}

@@ -206,7 +206,7 @@ func (a *account) suspect() (c nccl.Config, ok bool) {
 func (s *Sweep) account(key fit.Key) *account {
 	a := &account{failed: map[nccl.Config]int{}, refused: map[nccl.Config]bool{}, alone: map[nccl.Config]bool{},
 		missing: s.notOffered[key]}
-	for _, r := range s.of(key).runs {
+	for _, r := range s.runs(key) {
 		if r.kind == Prove || r.kind == Loaded || r.Outcome == Running {
 			continue
 		}
@@ -315,7 +315,7 @@ func (s *Sweep) whyNotMeasured(key fit.Key) (reason string) {
 	if !a.givenUp(fit.ByDefault) {
 		return ""
 	}
-	for _, r := range s.of(key).runs {
+	for _, r := range s.runs(key) {
 		if c := r.reach(); c.died && c.at == fit.ByDefault {
 			reason = r.Reason
 		}

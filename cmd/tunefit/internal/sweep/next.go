@@ -39,7 +39,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 
 // repeats reports whether a batch is the one that its subject had last.
 func (s *Sweep) repeats(b *Batch) bool {
-	batches := s.of(b.Starts[0].Key).batches
+	batches := s.batches(b.Starts[0].Key)
 	if len(batches) == 0 {
 		return false
 	}
@@ -113,7 +113,7 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 
 // broken reports whether the last start of several passes broke off.
 func (s *Sweep) broken(key fit.Key) (is bool) {
-	for _, r := range s.of(key).runs {
+	for _, r := range s.runs(key) {
 		if len(r.of.Passes) > 1 && r.kind == Measure {
 			is = r.reach().died
 		}
@@ -126,7 +126,7 @@ const dear = time.Minute
 
 // startTakes is what the first start of a subject took besides the calls of its passes.
 func (s *Sweep) startTakes(key fit.Key) time.Duration {
-	for _, r := range s.of(key).runs {
+	for _, r := range s.runs(key) {
 		if r.Outcome != Measured || r.found == nil {
 			continue
 		}
@@ -167,7 +167,7 @@ func (s *Sweep) bound(space *fit.Space, group *fit.Group) {
 // fresh are counts of channels that a person has added since the subject's batches were planned.
 func (s *Sweep) fresh(key fit.Key) (counts []int) {
 	var before []int
-	for _, b := range s.of(key).batches {
+	for _, b := range s.batches(key) {
 		before = append(before, b.Channels...)
 	}
 	if len(before) == 0 {

@@ -84,7 +84,7 @@ func (s *Sweep) conclude(key fit.Key) {
 	group, space, err := s.known(key)
 	name := key.String()
 	s.concluded[key] = true
-	if slices.ContainsFunc(s.of(key).runs, func(r *Run) bool { return r.direct }) {
+	if slices.ContainsFunc(s.runs(key), func(r *Run) bool { return r.direct }) {
 		s.Say("%s: RCCL's direct access (DDA) may have run what was measured: it asks no tuner, and NCCL_ALGO does "+
 			"not count (RCCL_DDA_ENABLE=0, for the sweep and for jobs, lets a policy decide; measure which is faster)",
 			name)
@@ -123,7 +123,7 @@ func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
 	var changed []string
 	for _, d := range group.Default {
 		var us []float64
-		for _, r := range s.of(key).runs {
+		for _, r := range s.runs(key) {
 			for _, m := range r.loaded {
 				if m.Bytes == d.Bytes {
 					us = append(us, m.Micros)
@@ -165,7 +165,7 @@ const typicalPasses = 12
 
 // costOf estimates what a start of a subject takes, by its runs, else by all runs; isKnown: some have told.
 func (s *Sweep) costOf(key fit.Key) (start time.Duration, isKnown bool) {
-	for _, runs := range [][]*Run{s.of(key).runs, s.journal.runs} {
+	for _, runs := range [][]*Run{s.runs(key), s.journal.runs} {
 		n, seconds := 0, 0.0
 		for _, r := range runs {
 			if r.Outcome == Measured {
@@ -226,7 +226,7 @@ func (s *Sweep) expected(key fit.Key) (starts, verify int) {
 // half of the subject's time. Before anything was measured there is nothing to verify, so nothing is kept.
 func (s *Sweep) reserved(key fit.Key) bool {
 	left, took := s.Budget-s.spent(), 0.0
-	for _, r := range s.of(key).runs {
+	for _, r := range s.runs(key) {
 		took += r.Seconds
 	}
 	start, _ := s.costOf(key)
@@ -260,7 +260,7 @@ func (s *Sweep) ahead() (starts int, left time.Duration) {
 		case last.Kind == Verify && last.Starts[0].Key == key:
 			add(key, begun[key])
 		default:
-			add(key, max(all-len(s.of(key).runs), verify))
+			add(key, max(all-len(s.runs(key)), verify))
 		}
 		if s.Proof > 0 {
 			add(key, len(s.proofBatch(0, []fit.Key{key}, s.Proof, "").Starts))
@@ -268,7 +268,7 @@ func (s *Sweep) ahead() (starts int, left time.Duration) {
 		if !s.compared {
 			tried := 0
 			for _, setting := range s.Settings {
-				tried += len(s.under(setting).of(key).runs)
+				tried += len(s.under(setting).runs(key))
 			}
 			add(key, max(0, s.ofSettings()-tried))
 		}

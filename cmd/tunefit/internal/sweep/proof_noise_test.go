@@ -103,7 +103,7 @@ func TestProofUnderNoise(t *testing.T) {
 		{"passes, five sizes", 5, func(*Sweep) {}, false},
 		{"one pass a start", 11, func(s *Sweep) { s.Single = "it has no -N" }, false},
 		{"RCCL", 11, func(s *Sweep) {
-			s.journal.of(subjectKey{Key: s.Keys[0]}).runs = []*Run{{found: &bench.Result{Samples: []bench.Sample{
+			s.journal.of[subjectKey{Key: s.Keys[0]}] = []*Run{{found: &bench.Result{Samples: []bench.Sample{
 				{Setup: &bench.Setup{NCCL: "RCCL 2.27.7"}}}}}}
 		}, false},
 	} {

@@ -125,7 +125,7 @@ func (r *Run) under() *bench.Conditions {
 // unlike says that a run was measured under other conditions than the subject's runs before it; empty: it was not.
 func (s *Sweep) unlike(r *Run) string {
 	is := r.under()
-	for _, before := range s.of(r.of.Key).runs {
+	for _, before := range s.runs(r.of.Key) {
 		if was := before.under(); before.Outcome == Measured && was != nil && is != nil && *was != *is {
 			return fmt.Sprintf("this run was measured under %s, and those before under %s: times under different "+
 				"options of nccl-tests or variables of NCCL are never compared", is, was)
@@ -169,7 +169,7 @@ func (s *Sweep) setOf(of func(*Run) bool) *fit.Set {
 
 // release is the one of NCCL that a subject was measured with; "": no run tells.
 func (s *Sweep) release(key fit.Key) string {
-	for _, r := range s.under("").of(key).runs {
+	for _, r := range s.under("").runs(key) {
 		if r.found == nil {
 			continue
 		}
@@ -190,12 +190,12 @@ func (r *Run) isToLearnFrom() bool {
 // Samples are all that was measured to learn from, and what failed.
 func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	trusted := map[subjectKey]func(*bench.Sample) bool{}
-	for at := range s.journal.subjects {
-		trusted[at] = s.under(at.setting).trusted(at.Key)
-	}
 	for _, r := range s.journal.runs {
 		if !r.isToLearnFrom() {
 			continue
+		}
+		if at := keyOf(r.of); trusted[at] == nil {
+			trusted[at] = s.under(at.setting).trusted(at.Key)
 		}
 		for k := range r.found.Samples {
 			if m := &r.found.Samples[k]; trusted[keyOf(r.of)](m) {
@@ -223,7 +223,7 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 // asked returns what the runs of a subject that have ended were to measure, whether they succeeded or not.
 func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 	asked := map[fit.Request]bool{}
-	for _, r := range s.of(key).runs {
+	for _, r := range s.runs(key) {
 		if r.Outcome == Running {
 			continue
 		}
@@ -238,7 +238,7 @@ func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
 // unmet returns what runs were to measure and none did, each as a sample without a time.
 func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	asked := s.asked(key)
-	for _, r := range s.of(key).runs {
+	for _, r := range s.runs(key) {
 		if r.found == nil {
 			continue
 		}

@@ -67,7 +67,7 @@ func (s *Sweep) batch(ctx context.Context, b int) error {
 
 // number is that of a subject's next start, from 1.
 func (s *Sweep) number(key fit.Key) (n int) {
-	for _, b := range s.of(key).batches {
+	for _, b := range s.batches(key) {
 		n += len(b.Starts)
 	}
 	if group := s.From.Of(key); group != nil {

@@ -192,32 +192,16 @@ var valueOf = regexp.MustCompile(`^[A-Za-z0-9_./:^=+%@~-]*$`)
 // settable are the names of variables that may be tried.
 var settable = regexp.MustCompile(`^(?:NCCL|RCCL|FI|OFI_NCCL|UCX)_[A-Z0-9_]+$`)
 
-// knownVariables are those that people tune, in lower case, of NCCL, RCCL, libfabric, aws-ofi-nccl and UCX.
+// knownVariables are those that people try most, in lower case: others are tried as they are, with a warning.
 var knownVariables = strings.Fields(`
-	nccl_buffsize nccl_cga_cluster_size nccl_collnet_enable nccl_cross_nic nccl_cta_policy nccl_cumem_enable
-	nccl_dmabuf_enable nccl_gdrcopy_enable nccl_graph_mixing_support nccl_graph_register nccl_ib_adaptive_routing
-	nccl_ib_ar_threshold nccl_ib_disable nccl_ib_fifo_tc nccl_ib_gid_index nccl_ib_hca nccl_ib_merge_nics
-	nccl_ib_pci_relaxed_ordering nccl_ib_qps_per_connection nccl_ib_sl nccl_ib_split_data_on_qps nccl_ib_tc
-	nccl_ib_use_inline nccl_ignore_cpu_affinity nccl_ll128_buffsize nccl_ll_buffsize nccl_local_register
-	nccl_mnnvl_enable nccl_nchannels_per_net_peer nccl_net nccl_net_gdr_c2c nccl_net_gdr_level nccl_net_gdr_read
-	nccl_net_merge_level nccl_net_plugin nccl_net_shared_buffers nccl_net_shared_comms nccl_nsocks_perthread
-	nccl_nthreads nccl_nvls_chunksize nccl_nvls_enable nccl_nvls_nchannels nccl_p2p_disable nccl_p2p_level
-	nccl_p2p_net_chunksize nccl_p2p_nvl_chunksize nccl_p2p_pci_chunksize nccl_p2p_pxn_level
-	nccl_progress_appendop_freq nccl_proxy_append_batch_size nccl_pxn_c2c nccl_pxn_disable nccl_shm_disable
-	nccl_socket_ifname nccl_socket_nthreads nccl_topo_file nccl_win_enable rccl_dda_enable rccl_dda_threshold
-	rccl_mscclpp_enable rccl_msccl_enable fi_cxi_default_cq_size fi_cxi_default_tx_size fi_cxi_rdzv_eager_size
-	fi_cxi_rdzv_get_min fi_cxi_rdzv_proto fi_cxi_rdzv_threshold fi_cxi_rx_match_mode fi_efa_use_device_rdma
-	fi_mr_cache_monitor fi_provider ofi_nccl_eager_max_size ofi_nccl_min_stripe_size ofi_nccl_nic_dup_conns
-	ofi_nccl_protocol ofi_nccl_round_robin_threshold ucx_ib_gid_index ucx_ib_sl ucx_max_rndv_rails ucx_net_devices
-	ucx_rndv_scheme ucx_rndv_thresh ucx_tls`)
-
-// KnownVariables begin what --try may be.
-func KnownVariables([]string) (all []string) {
-	for _, name := range knownVariables {
-		all = append(all, strings.ToUpper(name)+"=")
-	}
-	return all
-}
+	nccl_algo nccl_buffsize nccl_cga_cluster_size nccl_collnet_enable nccl_cross_nic nccl_cumem_enable
+	nccl_ib_adaptive_routing nccl_ib_hca nccl_ib_pci_relaxed_ordering nccl_ib_qps_per_connection nccl_ib_sl
+	nccl_ib_split_data_on_qps nccl_ib_tc nccl_ll_buffsize nccl_ll128_buffsize nccl_nchannels_per_net_peer
+	nccl_net_gdr_c2c nccl_net_gdr_level nccl_net_gdr_read nccl_net_shared_buffers nccl_nsocks_perthread nccl_nthreads
+	nccl_nvls_chunksize nccl_nvls_enable nccl_p2p_disable nccl_p2p_level nccl_p2p_net_chunksize nccl_p2p_nvl_chunksize
+	nccl_pxn_disable nccl_shm_disable nccl_socket_nthreads rccl_dda_enable rccl_mscclpp_enable rccl_msccl_enable
+	fi_cxi_rdzv_proto fi_cxi_rdzv_threshold fi_efa_use_device_rdma fi_provider ofi_nccl_protocol ofi_nccl_eager_max_size
+	ofi_nccl_min_stripe_size ucx_max_rndv_rails ucx_net_devices ucx_rndv_scheme ucx_rndv_thresh ucx_tls`)
 
 // CheckSetting says why a variable cannot be tried with a value; nil: it can.
 func CheckSetting(name, value string) error {

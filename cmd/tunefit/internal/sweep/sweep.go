@@ -13,9 +13,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,20 +140,14 @@ func (f *folder) under(setting string) *Sweep {
 	return f.settings[setting]
 }
 
-// of is what was done about a subject under the setting.
-func (s *Sweep) of(key fit.Key) *subject { return s.journal.of(subjectKey{key, s.setting}) }
+// runs are those of a subject under the setting.
+func (s *Sweep) runs(key fit.Key) []*Run { return s.journal.of[subjectKey{key, s.setting}] }
 
-// subjects are all of them, under each setting.
-func (f *folder) subjects() iter.Seq2[*Sweep, fit.Key] {
-	return func(yield func(*Sweep, fit.Key) bool) {
-		for _, setting := range append([]string{""}, f.Settings...) {
-			for _, key := range f.Keys {
-				if !yield(f.under(setting), key) {
-					return
-				}
-			}
-		}
-	}
+// batches are those of a subject under the setting. A proof is kept with the first of its subjects.
+func (s *Sweep) batches(key fit.Key) []*Batch {
+	return slices.DeleteFunc(slices.Clone(s.journal.batches), func(b *Batch) bool {
+		return keyOf(&b.Starts[0]) != subjectKey{key, s.setting}
+	})
 }
 
 // Close ends the use of the folder.

@@ -32,7 +32,7 @@ const dumpScript = `export NCCL_TOPO_DUMP_FILE="$1/$node.xml" NCCL_TOPO_DUMP_FIL
 func (s *Sweep) dumps(r *Run) bool {
 	_, gpus := s.needs()
 	return r.kind == Measure && s.setting == "" && r.of.Key.Ranks/r.of.Key.Nodes == gpus && !s.moreGPUs &&
-		len(s.of(r.of.Key).runs) == 0
+		len(s.runs(r.of.Key)) == 0
 }
 
 // dumping is a program's command with what writes the topology.
