@@ -30,8 +30,8 @@ type logged struct {
 	inPass         bool
 }
 
-// byDefault reports whether our tuner left a call of a pass to NCCL.
-func (c *logged) byDefault() bool { return c.inPass && *c.decided == noLabel && !c.missing }
+// byDefault reports whether our tuner left a call to NCCL.
+func (c *logged) byDefault() bool { return c.decided != nil && *c.decided == noLabel && !c.missing }
 
 // family is an algorithm and a protocol for a collective.
 type family struct {

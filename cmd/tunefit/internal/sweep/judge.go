@@ -283,7 +283,7 @@ func (r *Run) count() *reach {
 		c := r.of.Passes[at.pass].At(at.bytes)
 		lacks := r.found != nil && slices.ContainsFunc(r.found.NotOffered,
 			func(m bench.Sample) bool { return m.Cell == c.Cell })
-		if i >= ended && !lacks {
+		if i >= ended && (!lacks || r.Outcome == Refused) {
 			all.died, all.at = r.Outcome == Failed || r.Outcome == Refused, c
 			break
 		}

@@ -62,15 +62,6 @@ func (s *Sweep) keepAsked(r *Run) {
 		s.channels[key] = r.found.MostChannels
 	}
 	r.instead = map[nccl.Config]bool{}
-	for i := range r.found.Samples { // a policy without a row for a size leaves it to NCCL, which its log does not tell
-		m := &r.found.Samples[i]
-		if len(passes) == 1 && r.of.Tuned() && r.kind != Prove && passes[0].At(m.Bytes) == fit.ByDefault {
-			m.Selection = bench.SelectionDefault
-			untuned := setupOf(m)
-			untuned.Tuner = "" // else sweep.csv says that it decided
-			m.Setup = &untuned
-		}
-	}
 	r.found.Samples = slices.DeleteFunc(r.found.Samples, func(m bench.Sample) bool {
 		k := max(0, m.Pass-1)
 		if k >= len(passes) || r.kind == Prove {

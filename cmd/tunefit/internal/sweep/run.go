@@ -37,6 +37,10 @@ func (s *Sweep) batch(ctx context.Context, b int) error {
 	batch := s.journal.batches[b]
 	for i := range batch.Starts {
 		start := &batch.Starts[i]
+		configs := start.ConfigsAt(start.Sizes)
+		if len(configs) > 0 && len(slices.DeleteFunc(configs, s.account(start.Key).givenUp)) == 0 {
+			continue // nothing is left of it
+		}
 		for _, step := range start.Steps() {
 			r := s.journal.last(start, step.Sizes(perfrun.TrimUnit(start.Key)))
 			if r == nil || r.Outcome == Stopped {
