@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -353,15 +354,12 @@ func WritePolicy(w io.Writer, rows []Row, made *model.Provenance) error {
 	if made.SimulatedRows > 0 {
 		origin = nccl.RemarkSimulated
 	}
+	head := howToRead
 	if origin == nccl.RemarkSimulated || with != "" {
-		if _, err := fmt.Fprintln(w, "# "+nccl.Remark(origin, with, "")); err != nil {
-			return err
-		}
+		head = slices.Concat([]string{nccl.Remark(origin, with, "")}, head)
 	}
-	for _, line := range howToRead {
-		if _, err := fmt.Fprintln(w, "# "+line); err != nil {
-			return err
-		}
+	if _, err := fmt.Fprintln(w, "# "+strings.Join(head, "\n# ")); err != nil {
+		return err
 	}
 	return WriteRows(w, rows, releases)
 }

@@ -221,29 +221,23 @@ func (g *Group) verified() (all []model.Verified) {
 	return all
 }
 
-// Unproven returns the sizes at which repetitions found nothing faster than the default. What looks faster there was so
+// Unproven is the fastest at a size at which repetitions chose nothing over the default. What looks faster there was so
 // once, by luck.
-func (g *Group) Unproven() map[uint64]bool {
-	at := map[uint64]bool{}
-	for _, c := range g.verdicts() {
-		at[c.byDefault.Bytes] = !c.wins()
-	}
-	return at
-}
-
-// Unsteady is a configuration that is faster than the default at a size, but by less than repetitions differ.
-type Unsteady struct {
+type Unproven struct {
 	Config nccl.Config
 	Bytes  uint64
 	// Gain and Moved are fractions of the time: the gain that is seen, and its standard deviation.
 	Gain, Moved float64
 }
 
-// Unsteady returns the configurations that are faster by their times and were not chosen, by size.
-func (g *Group) Unsteady() (all []Unsteady) {
+// Seems reports whether it is seen to gain more than may be lost.
+func (u Unproven) Seems() bool { return u.Gain > mostLoss }
+
+// Unproven returns them by size.
+func (g *Group) Unproven() (all []Unproven) {
 	for _, c := range g.verdicts() {
-		if c.seen > mostLoss && !c.wins() {
-			all = append(all, Unsteady{c.best.Config, c.best.Bytes, 1 - math.Exp(-c.seen),
+		if !c.wins() {
+			all = append(all, Unproven{c.best.Config, c.byDefault.Bytes, 1 - math.Exp(-c.seen),
 				math.Sqrt(g.variance(c.byDefault) + g.variance(c.best))})
 		}
 	}

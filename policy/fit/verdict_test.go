@@ -148,8 +148,8 @@ func TestVerifiedBeyondDrift(t *testing.T) {
 						v.Bytes, test.micros, wins)
 				}
 			}
-			if unsteady := g.Unsteady(); (len(unsteady) > 0) != !(test.wins || shared) {
-				t.Errorf("the default takes %v, then %v: unsteady are %+v", test.first, test.last, unsteady)
+			if unproven := g.Unproven(); (len(unproven) > 0) != !(test.wins || shared) {
+				t.Errorf("the default takes %v, then %v: unproven are %+v", test.first, test.last, unproven)
 			}
 		}
 	}

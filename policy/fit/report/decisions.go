@@ -73,13 +73,12 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 			d.choice = &c.Config
 		}
 	}
-	unproven := g.Unproven()
 	for i := range all {
-		all[i].unproven = unproven[sizes[i]] && all[i].row == nil
 		all[i].judge(view, nccl.Call{Coll: g.Coll, Bytes: sizes[i]})
 	}
-	for _, u := range g.Unsteady() {
-		if d := at(u.Bytes); d.row == nil {
+	for _, u := range g.Unproven() {
+		d := at(u.Bytes)
+		if d.unproven = d.row == nil; d.unproven && u.Seems() {
 			d.why = timesMoved
 		}
 	}

@@ -51,17 +51,13 @@ func SettingLines(c *fit.Comparison) (all []SettingLine) {
 	for i := range c.Settings {
 		s := &c.Settings[i]
 		line := SettingLine{Name: s.String(), Starts: s.Starts, Alone: savingOf(s.Alone), Both: savingOf(s.Both)}
-		switch isLess := s.OverOwn.Mean+s.OverOwn.Half() < 0; {
+		switch {
 		case i == c.Best:
 			line.Verdict = "chosen"
 		case i == 0:
 		case s.Starts < 2:
 			line.Verdict = "left after " + wording.Plural(s.Starts, "start")
-		case s.OverOwn.Mean > 0:
-			line.Verdict = "no gain"
-		case isLess && c.Best > 0 && s.OverOwn.Mean < c.Settings[c.Best].OverOwn.Mean:
-			line.Verdict = "what it gains more is not sure"
-		case isLess && c.Best > 0:
+		case c.Best > 0 && s.OverOwn.Mean+s.OverOwn.Half() < 0 && s.OverOwn.Mean > c.Settings[c.Best].OverOwn.Mean:
 			line.Verdict = "it gains less"
 		default:
 			line.Verdict = "its gain is not sure"
@@ -78,13 +74,12 @@ func SettingLines(c *fit.Comparison) (all []SettingLine) {
 // AboutSettings says which setting is chosen, what could have been seen, and where another would be better.
 func AboutSettings(c *fit.Comparison) (lines []string) {
 	best := &c.Settings[c.Best]
-	switch {
-	case c.Best > 0:
-		lines = append(lines, fmt.Sprintf("chosen for the job: %s, since with its policy it takes %s less time than "+
-			"the site's own setting with its policy", best, Less(best.OverOwn)))
-	default:
-		lines = append(lines, "chosen for the job: the site's own setting, since no other surely gains")
+	text := "chosen for the job: the site's own setting, since no other surely gains"
+	if c.Best > 0 {
+		text = fmt.Sprintf("chosen for the job: %s, since with its policy it takes %s less time than the site's own "+
+			"setting with its policy", best, Less(best.OverOwn))
 	}
+	lines = append(lines, text)
 	if c.Found > 0 {
 		lines = append(lines, fmt.Sprintf("a setting that gains %s or more would have been found; less is hidden by "+
 			"what starts differ by", percent(1-math.Exp(-c.Found))))
@@ -92,14 +87,13 @@ func AboutSettings(c *fit.Comparison) (lines []string) {
 		lines = append(lines, "nothing tells how much starts differ: measure each setting in four "+
 			"fresh starts, in turns")
 	}
-	for i := 0; i < len(c.Better); {
-		first, most := c.Better[i], 0.0
-		at := nccl.Range{Min: first.Bytes}
-		for ; i < len(c.Better) && c.Better[i].Key == first.Key && c.Better[i].Setting == first.Setting; i++ {
-			at.Max, most = c.Better[i].Bytes, max(most, 1-math.Exp(-c.Better[i].Gain))
-		}
-		lines = append(lines, fmt.Sprintf("%s of %s: %s would take up to %s less time", first.Key, at,
-			&c.Settings[first.Setting], percent(most)))
+	var better []string
+	for _, at := range c.Better {
+		better = append(better, fmt.Sprintf("%s of %s (%s, %s less)", at.Key, nccl.FormatBytes(at.Bytes),
+			&c.Settings[at.Setting], percent(1-math.Exp(-at.Gain))))
+	}
+	if len(better) > 0 {
+		lines = append(lines, "another setting would be better at "+strings.Join(better, ", "))
 	}
 	return lines
 }

@@ -107,7 +107,7 @@ func (s *Sweep) conclude(key fit.Key) {
 	s.Say("%s: %d of %s measured, each at the sizes where it may be the fastest",
 		name, len(group.Configs()), wording.Plural(space.Count(), "configuration"))
 	var unsteady []string
-	for _, u := range group.Unsteady() {
+	for _, u := range slices.DeleteFunc(group.Unproven(), func(u fit.Unproven) bool { return !u.Seems() }) {
 		unsteady = append(unsteady, fmt.Sprintf("%s (%s gains %.1f %%, run-to-run variation %.1f %%)",
 			nccl.FormatBytes(u.Bytes), u.Config, 100*u.Gain, 100*u.Moved))
 	}

@@ -94,16 +94,14 @@ func (s *Sweep) proofBatch(b int, keys []fit.Key, pairs int, setting string) Bat
 		}
 		for n := range starts {
 			each := (pairs + starts - 1 - n) / starts
-			switch {
-			case s.Single != "":
-				add("-default", n+1, byDefault)
-				add("-policy", n+1, byPolicy)
-			case setting != "" || nccl.IsRCCL(s.release(key)):
-				add("-default", n+1, slices.Repeat([]perfrun.Pass{byDefault}, each)...)
-				add("-policy", n+1, slices.Repeat([]perfrun.Pass{byPolicy}, each)...)
-			default:
+			if s.Single != "" {
+				each = 1
+			} else if setting == "" && !nccl.IsRCCL(s.release(key)) {
 				add("", n+1, slices.Repeat([]perfrun.Pass{byDefault, byPolicy}, each)...)
+				continue
 			}
+			add("-default", n+1, slices.Repeat([]perfrun.Pass{byDefault}, each)...)
+			add("-policy", n+1, slices.Repeat([]perfrun.Pass{byPolicy}, each)...)
 		}
 	}
 	return batch
