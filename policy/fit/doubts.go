@@ -92,17 +92,13 @@ func findContradictions(points []sourced, spread []float64) []Contradiction {
 	if len(apart) == 0 {
 		return nil
 	}
+	has := func(point sourced, name string) bool {
+		return slices.ContainsFunc(point.medians, func(m bySource) bool { return m.file == name || m.rows == name })
+	}
 	common := map[pair]int{}
-	for _, point := range points {
-		seen := map[pair]bool{}
-		for _, x := range point.medians {
-			for _, y := range point.medians {
-				a, b := namesOf(x.source, y.source)
-				if p := (pair{a, b}); x.source != y.source && !seen[p] && apart[p] != nil {
-					seen[p] = true
-					common[p]++
-				}
-			}
+	for p := range apart {
+		for _, point := range points {
+			common[p] += boolToInt(has(point, p.a) && has(point, p.b))
 		}
 	}
 	contradiction := func(p pair, logs []float64, at []uint64, common int) Contradiction {

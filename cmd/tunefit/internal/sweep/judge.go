@@ -85,16 +85,6 @@ func outside(ended error, text []byte) string {
 	return ""
 }
 
-// tunerOf is the tuner that a log names.
-func tunerOf(found *bench.Result) string {
-	for i := range found.Samples {
-		if name := setupOf(&found.Samples[i]).Tuner; name != "" {
-			return name
-		}
-	}
-	return ""
-}
-
 // The exit codes of a shell that cannot start a program.
 const (
 	notExecutable = 126
@@ -145,7 +135,7 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 		return "", ""
 	case r.of.Tuned() && len(found.Samples) > 0 && !bytes.Contains(text, []byte(record.Prefix+"pass ")):
 		return fmt.Sprintf("the tuner library does not know %s: it is of another release than tunefit (%s)",
-				tuner.EnvPasses, cmp.Or(tunerOf(found), "it does not tell which")+", tunefit is "+tuner.Release),
+				tuner.EnvPasses, cmp.Or(r.setup().Tuner, "it does not tell which")+", tunefit is "+tuner.Release),
 			"--plugin names the library"
 	}
 	i := slices.IndexFunc(found.Samples, func(m bench.Sample) bool {

@@ -73,24 +73,20 @@ func (s *Sweep) planned(kind Kind, key fit.Key, plan fit.Plan) Batch {
 // together parts the passes of a plan into those of one start each. RCCL's default is what it is without a tuner, so it
 // has starts of its own.
 func (s *Sweep) together(passes []fit.Pass, single, isRCCL bool) (starts [][]fit.Pass) {
-	byDefault := func(p fit.Pass) bool {
-		return !slices.ContainsFunc(p, func(c nccl.Config) bool { return c != fit.ByDefault })
+	if single {
+		return slices.Collect(slices.Chunk(passes, 1))
 	}
-	if isRCCL && !single { // before and after the others
-		def := slices.DeleteFunc(slices.Clone(passes), func(p fit.Pass) bool { return !byDefault(p) })
-		rest := slices.DeleteFunc(slices.Clone(passes), byDefault)
-		half := (len(def) + 1) / 2
-		return slices.DeleteFunc([][]fit.Pass{def[:half], rest, def[half:]},
-			func(p []fit.Pass) bool { return len(p) == 0 })
-	}
-	for i := range passes {
-		if single || i == 0 {
-			starts = append(starts, nil)
+	var byDefault, rest []fit.Pass
+	for _, p := range passes {
+		if isRCCL && !slices.ContainsFunc(p, nccl.Config.Known) {
+			byDefault = append(byDefault, p)
+		} else {
+			rest = append(rest, p)
 		}
-		last := len(starts) - 1
-		starts[last] = append(starts[last], passes[i])
 	}
-	return starts
+	half := (len(byDefault) + 1) / 2 // before and after the others
+	return slices.DeleteFunc([][]fit.Pass{byDefault[:half], rest, byDefault[half:]},
+		func(p []fit.Pass) bool { return len(p) == 0 })
 }
 
 // known returns what was measured of a subject (nil: nothing) and what may be measured of it.

@@ -161,16 +161,21 @@ func (s *Sweep) setOf(of func(*Run) bool) *fit.Set {
 // release is the one of NCCL that a subject was measured with; "": no run tells.
 func (s *Sweep) release(key fit.Key) string {
 	for _, r := range s.under("").runs(key) {
-		if r.found == nil {
-			continue
-		}
-		for i := range r.found.Samples {
-			if setup := r.found.Samples[i].Setup; setup != nil && setup.NCCL != "" {
-				return setup.NCCL
-			}
+		if with := r.setup().NCCL; with != "" {
+			return with
 		}
 	}
 	return ""
+}
+
+// setup is what a run's log tells of what measured.
+func (r *Run) setup() (setup bench.Setup) {
+	for i := 0; r.found != nil && i < len(r.found.Samples); i++ {
+		if of := setupOf(&r.found.Samples[i]); setup.Tuner == "" {
+			setup = of
+		}
+	}
+	return setup
 }
 
 // isToLearnFrom reports whether a fit takes what a run measured.
