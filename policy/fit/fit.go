@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -172,18 +172,8 @@ func modelOf(g *Group) model.CurveSet {
 func round(v float64, digits int) float64 { return toDigits(toDigits(v, 12), digits) }
 
 func toDigits(v float64, digits int) float64 {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return v
-	}
-	// Powers of ten are exact up to 1e22, as are the sums of digits: one operation
-	// rounds each, on every machine alike.
-	scale := digits - 1 - int(math.Floor(math.Log10(math.Abs(v))))
-	if scale < 0 {
-		unit := math.Pow10(-scale)
-		return math.Round(v/unit) * unit
-	}
-	unit := math.Pow10(scale)
-	return math.Round(v*unit) / unit
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	return rounded
 }
 
 // WriteModel writes a model's file: indented, but each curve on one line.

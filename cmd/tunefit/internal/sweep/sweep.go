@@ -143,10 +143,10 @@ func (f *folder) under(setting string) *Sweep {
 // runs are those of a subject under the setting.
 func (s *Sweep) runs(key fit.Key) []*Run { return s.journal.of[subjectKey{key, s.setting}] }
 
-// batches are those of a subject under the setting. A proof is kept with the first of its subjects.
+// batches are those of a subject under the setting, without proofs.
 func (s *Sweep) batches(key fit.Key) []*Batch {
 	return slices.DeleteFunc(slices.Clone(s.journal.batches), func(b *Batch) bool {
-		return keyOf(&b.Starts[0]) != subjectKey{key, s.setting}
+		return b.Kind == Prove || keyOf(&b.Starts[0]) != subjectKey{key, s.setting}
 	})
 }
 
