@@ -584,20 +584,20 @@ func addPrometheus(page *metrics.Page, c *Communicator) {
 	add(metrics.StatusMissing, float64(missing))
 	page.AddIf(metrics.StatusFrozen, c.Frozen, of...)
 	page.AddIf(metrics.StatusRefused, len(c.RefusedFiles) > 0, of...)
-	switched, others := 0, map[agree.Reason]int{}
+	changes := map[agree.Reason]int{} // refused ones; "": committed
 	for _, x := range c.Changes {
 		switch {
 		case x.State == committed:
-			switched++
+			changes[""]++
 		case x.State == refused && slices.Contains(agree.Reasons, x.Decision.Abort):
-			others[x.Decision.Abort]++
+			changes[x.Decision.Abort]++
 		case x.State == refused: // a record of anybody may give any reason
-			others["other"]++
+			changes["other"]++
 		}
 	}
-	add(metrics.StatusChanges, float64(switched), "committed", "")
+	add(metrics.StatusChanges, float64(changes[""]), "committed", "")
 	for _, why := range append(slices.Clone(agree.Reasons), "other") {
-		add(metrics.StatusChanges, float64(others[why]), "refused", string(why))
+		add(metrics.StatusChanges, float64(changes[why]), "refused", string(why))
 	}
 	if c.isToCompare() {
 		page.AddIf(metrics.StatusComparing, c.comparing(), of...)
