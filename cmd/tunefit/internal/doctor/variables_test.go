@@ -37,8 +37,6 @@ func TestDoctorEnvironment(t *testing.T) {
 		{"NCCL_TUNER_CONFIG_FLIE=p.csv", isWarning, []string{"did you mean NCCL_TUNER_CONFIG_FILE?"}},
 		{"NCCL_TUNER_CONFIG=p.csv", isWarning, []string{"did you mean NCCL_TUNER_CONFIG_FILE?"}},
 		{"NCCL_TUNER_TOPO=x.xml", isWarning, []string{"did you mean NCCL_TUNER_TOPO_FILE?"}},
-		{"NCCL_TUNER_MODEL_PATH=m.json", isWarning, []string{"did you mean NCCL_TUNER_MODEL_FILE?"}},
-		{"NCCL_TUNER_LOG_LEVEL=1", isWarning, []string{"did you mean NCCL_TUNER_LOG?"}},
 		{"NCCL_TUNER_FOO=1", isWarning, []string{"the tuner knows NCCL_TUNER_PLUGIN, "}},
 		{"NCCL_TUNER_COLOUR=p.csv", isWarning, []string{"NCCL_TUNER_COLOUR=p.csv"}},
 		{"NCCL_TUNER_RELOAD=maybe", isError, []string{`"maybe"`, "allowed: live, new, off"}},
