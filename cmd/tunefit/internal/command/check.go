@@ -187,13 +187,9 @@ func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) {
 	for _, f := range findings {
 		counts[f.Severity]++
 	}
-	type kind struct {
-		rule     string
-		severity lint.Severity
-	}
-	groups := cli.Groups(findings, func(f lint.Diagnostic) kind { return kind{f.Rule, f.Severity} })
-	slices.SortStableFunc(groups, func(a, b []lint.Diagnostic) int { return cmp.Compare(b[0].Severity, a[0].Severity) })
-	for _, of := range groups {
+	findings = slices.Clone(findings)
+	slices.SortStableFunc(findings, func(a, b lint.Diagnostic) int { return cmp.Compare(b.Severity, a.Severity) })
+	for _, of := range cli.Groups(findings, func(f lint.Diagnostic) string { return f.Severity.String() + f.Rule }) {
 		shown := len(of)
 		if !all && shown > shownOfRule+1 && of[0].Severity < lint.Error {
 			shown = shownOfRule

@@ -293,33 +293,29 @@ func (f *fitFlags) mayWrite(read ...string) error {
 // none; all else is written before that is reported.
 func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 	if f.model == "" && f.report == "" && f.csv == "" {
-		fmt.Fprintln(notes,
-			"nothing was saved (-o FILE.json saves the model, --csv FILE.csv the policy, --report FILE.html a page "+
-				"to read)")
+		fmt.Fprintln(notes, "nothing was saved (-o FILE.json saves the model, --csv FILE.csv the policy, --report FILE.html "+
+			"a page to read)")
 	}
-	if f.model != "" {
-		if err := cli.WriteWhole(f.model, f.force,
-			func(w io.Writer) error { return fit.WriteModel(w, in.File) }); err != nil {
-			return err
-		}
-		fmt.Fprintf(notes, "wrote %s\n", f.model)
-	}
-	if f.report != "" {
-		if err := cli.WriteWhole(f.report, f.force,
-			func(w io.Writer) error { return report.Write(w, in) }); err != nil {
-			return err
-		}
-		fmt.Fprintf(notes, "wrote %s, to be opened in a browser\n", f.report)
-	}
-	if f.csv != "" {
-		if len(in.Rows) == 0 {
+	for _, o := range []struct {
+		file, is string
+		write    func(w io.Writer) error
+	}{
+		{f.model, "", func(w io.Writer) error { return fit.WriteModel(w, in.File) }},
+		{f.report, ", to be opened in a browser", func(w io.Writer) error { return report.Write(w, in) }},
+		{f.csv, ", " + wording.Plural(len(in.Rows), "row"), func(w io.Writer) error {
+			return fit.WritePolicy(w, in.Rows, &in.File.Provenance)
+		}},
+	} {
+		switch {
+		case o.file == "":
+			continue
+		case o.file == f.csv && len(in.Rows) == 0:
 			return fmt.Errorf("%s was not written: %w%s", f.csv, errNoGain, unmeasuredDefault(in.Report))
 		}
-		write := func(w io.Writer) error { return fit.WritePolicy(w, in.Rows, &in.File.Provenance) }
-		if err := cli.WriteWhole(f.csv, f.force, write); err != nil {
+		if err := cli.WriteWhole(o.file, f.force, o.write); err != nil {
 			return err
 		}
-		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, wording.Plural(len(in.Rows), "row"))
+		fmt.Fprintf(notes, "wrote %s%s\n", o.file, o.is)
 	}
 	return nil
 }
@@ -552,16 +548,12 @@ func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
 // otherRuns returns a pool for what another pool leaves out: eager runs where that keeps graphs, and graphs where it
 // keeps eager runs. Where it keeps anything else there is none.
 func otherRuns(pool *fit.Pool) []*fit.Pool {
-	other := fit.NewPool()
-	other.MadeWith, other.Offers = pool.MadeWith, pool.Offers
-	switch pool.Runs {
-	case "graph":
-		other.Runs = "eager"
-	case "eager":
-		other.Runs = "graph"
-	default:
+	runs, ok := map[string]string{"graph": "eager", "eager": "graph"}[pool.Runs]
+	if !ok {
 		return nil
 	}
+	other := fit.NewPool()
+	other.MadeWith, other.Offers, other.Runs = pool.MadeWith, pool.Offers, runs
 	return []*fit.Pool{other}
 }
 

@@ -396,35 +396,34 @@ func subjectsOf(p *profile.Profile, file string, named *cli.CallFlags, notes io.
 	}
 	total, light := p.Total(), 0.0
 	weights := map[fit.Key]float64{}
-	ends := map[fit.Key]nccl.Range{}
-	for _, g := range p.SizeBins() {
-		key := fit.Key{Coll: g.Coll, Comm: g.Comm}
-		switch {
-		case g.Nodes == 0: // a log did not tell them
-			continue
-		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Comms) > 0 &&
-			!slices.Contains(comms, g.Comm):
-			continue
-		case total > 0 && g.Weight < worthMeasuring*total:
-			light += g.Weight
+	keyOf := func(g profile.SizeBin) fit.Key { return fit.Key{Coll: g.Coll, Comm: g.Comm} }
+	for _, bins := range cli.Groups(p.SizeBins(), keyOf) {
+		key := keyOf(bins[0])
+		if key.Nodes == 0 || // a log did not tell them
+			len(named.Colls) > 0 && !slices.Contains(colls, key.Coll) ||
+			len(named.Comms) > 0 && !slices.Contains(comms, key.Comm) {
 			continue
 		}
-		weights[key] += g.Weight
-		least, most := g.Sizes()
-		unit := perfrun.TrimUnit(key) // nccl-tests measures no less
-		r := nccl.Range{Min: max(least/unit, 1) * unit, Max: max(most/unit, 1) * unit}
-		if known, seen := ends[key]; seen {
-			r = nccl.Range{Min: min(known.Min, r.Min), Max: max(known.Max, r.Max)}
-		} else {
-			keys = append(keys, key)
+		unit, r := perfrun.TrimUnit(key), nccl.Range{Min: nccl.Inf} // nccl-tests measures no less than the unit
+		for _, g := range bins {
+			if total > 0 && g.Weight < worthMeasuring*total {
+				light += g.Weight
+				continue
+			}
+			weights[key] += g.Weight
+			least, most := g.Sizes()
+			r = nccl.Range{Min: min(r.Min, max(least/unit, 1)*unit), Max: max(r.Max, max(most/unit, 1)*unit)}
 		}
-		ends[key] = r
+		if r.Max > 0 {
+			keys, sizes = append(keys, key), append(sizes, doublings(r.Min, r.Max)...)
+		}
 	}
 	if len(keys) == 0 {
-		return nil, nil, cli.Usagef("--profile %s: no call of a known size is in it%s", file, namedToo(named))
-	}
-	for _, r := range ends {
-		sizes = append(sizes, doublings(r.Min, r.Max)...)
+		of := ""
+		if len(named.Colls)+len(named.Comms) > 0 {
+			of = " of the collectives and communicators that --coll and --comm name"
+		}
+		return nil, nil, cli.Usagef("--profile %s: no call of a known size is in it%s", file, of)
 	}
 	slices.Sort(sizes)
 	slices.SortStableFunc(keys, func(a, b fit.Key) int { return cmp.Compare(weights[b], weights[a]) })
@@ -436,13 +435,6 @@ func subjectsOf(p *profile.Profile, file string, named *cli.CallFlags, notes io.
 				"each\n", file, cli.Percent(light/total))
 	}
 	return keys, slices.Compact(sizes), nil
-}
-
-func namedToo(named *cli.CallFlags) string {
-	if len(named.Colls)+len(named.Comms) > 0 {
-		return " of the collectives and communicators that --coll and --comm name"
-	}
-	return ""
 }
 
 // doublings are the powers of 2 from the one at or below least up to the one at or above most, nccl-tests' own sizes.
