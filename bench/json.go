@@ -171,7 +171,8 @@ func (j *jsonRun) tell() {
 	}
 	for _, d := range list[map[string]any](config["devices"]) {
 		rank := strconv.Itoa(number(d["rank"]))
-		host, model := fmt.Sprint(d["hostname"]), fmt.Sprint(d["device_info"])
+		host, _ := d["hostname"].(string)
+		model, _ := d["device_info"].(string)
 		u.devices.add(strconv.Itoa(number(d["group"])), rank, host, rank, "", model)
 	}
 }
