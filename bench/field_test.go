@@ -67,7 +67,7 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 		"words-in-file-names/spark-ring-4node.log": {Options{Coll: &allReduce, Default: true}, 4, 0,
 			"1x2 - -t 1 -g 8 -n 20 -w 5"},
 	} {
-		r, err := ReadFile(filepath.Join(field, file), c.opts)
+		r, err := readFile(filepath.Join(field, file), c.opts)
 		if err != nil {
 			t.Error(err)
 			continue

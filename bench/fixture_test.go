@@ -1,9 +1,19 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"strings"
 )
+
+func readFile(path string, opts Options) (*Result, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Read(bytes.NewReader(text), path, opts)
+}
 
 // head is the start of a run as nccl-tests 2.18 prints it, ranks spread evenly
 // over nodes.

@@ -90,7 +90,7 @@ func TestReadCollectedFormats(t *testing.T) {
 			if others { // other people's logs are not part of this repository
 				dir = "../../shared/data/formats"
 			}
-			r, err := ReadFile(filepath.Join(dir, c.file), Options{})
+			r, err := readFile(filepath.Join(dir, c.file), Options{})
 			if others && errors.Is(err, fs.ErrNotExist) {
 				t.Skipf("SKIPPED: a log of others: %v", err)
 			}
@@ -158,7 +158,7 @@ func TestReadCollectedSweeps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := ReadFile(file, Options{})
+		r, err := readFile(file, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -19,16 +18,6 @@ func IsReport(start []byte) bool {
 	record, _, _ = bytes.Cut(record, []byte("}"))
 	return bytes.HasPrefix(record, []byte("{")) && bytes.Contains(record, []byte(`"busBw"`)) &&
 		bytes.Contains(record, []byte(`"name"`))
-}
-
-// ReadFile reads the measurements of one file, see Read.
-func ReadFile(path string, opts Options) (*Result, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return Read(file, path, opts)
 }
 
 // Read reads measurements in whatever format they are in. The name is for

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
@@ -86,7 +87,7 @@ func percent(ratio float64) string { return fmt.Sprintf("%+.1f", 100*(ratio-1)) 
 // gpuSamples reads the times of such a folder.
 func gpuSamples(t *testing.T, folder, name string) []bench.Sample {
 	t.Helper()
-	read, err := bench.ReadFile(filepath.Join(folder, name), bench.Options{})
+	read, err := testlib.Measurements(filepath.Join(folder, name))
 	if err != nil {
 		t.Fatal(err)
 	}

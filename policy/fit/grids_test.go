@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // grid is what was measured of one communicator, whole.
@@ -37,7 +37,7 @@ func reduceScatters(t testing.TB) []grid {
 func readGrids(t testing.TB, files map[string][]string) (all []grid) {
 	t.Helper()
 	for file, names := range files {
-		r, err := bench.ReadFile(file, bench.Options{})
+		r, err := testlib.Measurements(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // scalePair is what was measured of a collective on two numbers of nodes of one cluster, at least two each.
@@ -29,7 +29,7 @@ func scalePairs(t *testing.T) (pairs []scalePair) {
 	}
 	all := map[Key]*Group{}
 	for _, file := range files {
-		r, err := bench.ReadFile(file, bench.Options{})
+		r, err := testlib.Measurements(file)
 		if err != nil {
 			t.Fatal(err)
 		}

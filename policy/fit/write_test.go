@@ -12,6 +12,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -77,7 +78,7 @@ func TestFixture(t *testing.T) {
 		}
 		write(t, sweepFile, text.Bytes())
 	}
-	r, err := bench.ReadFile(sweepFile, bench.Options{})
+	r, err := testlib.Measurements(sweepFile)
 	if err != nil {
 		t.Fatal(err)
 	}

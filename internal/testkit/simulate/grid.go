@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
@@ -36,7 +37,7 @@ func Measured(files []string, coll nccl.Coll, comm nccl.Comm, variables channels
 	g := &grid{coll: coll, files: files, curves: map[nccl.Config]*curve{}, variables: variables}
 	has := map[string]bool{}
 	for _, name := range files {
-		r, err := bench.ReadFile(name, bench.Options{})
+		r, err := testlib.Measurements(name)
 		if err != nil {
 			return nil, err
 		}

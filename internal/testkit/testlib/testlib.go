@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/probe"
 )
@@ -140,4 +141,14 @@ func AddRecords(t *testing.T, dir string, all map[string]string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Measurements reads a file of measurements that says all that there is to know.
+func Measurements(path string) (*bench.Result, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return bench.Read(file, path, bench.Options{})
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -30,7 +29,7 @@ func fitted(t testing.TB, files ...string) Input {
 	pool := fit.NewPool()
 	var sources []model.Source
 	for _, file := range files {
-		r, err := bench.ReadFile(file, bench.Options{})
+		r, err := testlib.Measurements(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +299,7 @@ func TestRealSweeps(t *testing.T) {
 
 // BenchmarkWrite is of the page alone, without the fit. No row repeats another.
 func BenchmarkWrite(b *testing.B) {
-	r, err := bench.ReadFile(smallSweep, bench.Options{})
+	r, err := testlib.Measurements(smallSweep)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func TestFitNamesContradictingSweeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := bench.ReadFile(smallSweep, bench.Options{})
+	r, err := testlib.Measurements(smallSweep)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
@@ -109,11 +108,11 @@ func TestProfilePastTuner(t *testing.T) {
 // stops short of 6 MiB. No winner was lucky.
 func weighed(t *testing.T, job string) *fit.Worth {
 	t.Helper()
-	sweep, err := bench.ReadFile(testlib.File(t, "sweep.csv",
+	sweep, err := testlib.Measurements(testlib.File(t, "sweep.csv",
 		"collective,size_bytes,dtype,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
 			"all_reduce,1048576,float,tree,ll,,1,8,default,100\nall_reduce,1048576,float,ring,ll,8,1,8,forced,50\n"+
 			"all_reduce,4194304,float,tree,ll,,1,8,default,400\nall_reduce,4194304,float,ring,ll,8,1,8,forced,360\n"+
-			"all_reduce,4194304,float,ring,simple,8,1,8,forced,320\n"), bench.Options{})
+			"all_reduce,4194304,float,ring,simple,8,1,8,forced,320\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

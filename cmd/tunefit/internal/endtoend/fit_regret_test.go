@@ -88,7 +88,7 @@ func TestFittedPolicyRegret(t *testing.T) {
 	}
 	var grids [][]bench.Sample
 	for _, name := range []string{"mi355x-allreduce", "a6000-allreduce", "mi355x-broadcast"} {
-		r, err := bench.ReadFile(filepath.Join("../../../../docs/measured", name+".csv"), bench.Options{})
+		r, err := testlib.Measurements(filepath.Join("../../../../docs/measured", name+".csv"))
 		if err != nil {
 			t.Fatal(err)
 		}

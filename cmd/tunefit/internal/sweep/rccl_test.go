@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -31,7 +32,7 @@ func TestSweepOfRCCL(t *testing.T) {
 	if after := len(c.runs()); before != after || before > 16 {
 		t.Errorf("%d runs in all, then %d", before, after)
 	}
-	learnt, err := bench.ReadFile(filepath.Join(c.dir, "sweep.csv"), bench.Options{})
+	learnt, err := testlib.Measurements(filepath.Join(c.dir, "sweep.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}

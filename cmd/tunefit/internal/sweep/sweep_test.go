@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
@@ -30,7 +29,7 @@ func TestSweep(t *testing.T) {
 	c.env = append(c.env, "FAKEPERF_NOISE=0.003", "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"))
 	c.done("--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "4K-512M", "--channels", "1,2,4,8,16,24,32,40,48,56",
 		"--launch", playedRanks)
-	truth, err := bench.ReadFile(measuredGrid, bench.Options{})
+	truth, err := testlib.Measurements(measuredGrid)
 	if err != nil {
 		t.Fatal(err)
 	}
