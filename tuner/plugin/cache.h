@@ -62,15 +62,13 @@ struct cache_entry {
 };
 _Static_assert(sizeof(struct cache_entry) == 128, "two cache lines");
 
+/* All zero at first, and at the begin of a page. */
 struct cache {
-    struct cache_entry *entries;
+    struct cache_entry entries[NUM_SLOTS];
     uint8_t victim; /* the slot of a window to evict next */
 };
 
-/* Returns false where there is no memory. */
-bool cache_init(struct cache *c);
 void cache_clear(struct cache *c);
-void cache_end(struct cache *c);
 /* Returns NULL if this call was not asked with this table. */
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table);
 /* Adds what cache_find did not find, and returns it as it is then. */

@@ -1,7 +1,7 @@
 #include "comm.h"
 
 #include <float.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "descriptors.h"
@@ -49,10 +49,7 @@ static struct comm_info identified(const struct comm_info *info) {
 }
 
 /* Frees C's part of a communicator. Go must be done with it. */
-static void comm_free(struct comm *c) {
-    cache_end(&c->cache);
-    free(c);
-}
+static void comm_free(struct comm *c) { munmap(c, sizeof *c); }
 
 /* Closes a communicator that no call is inside of. */
 static void end(struct comm *c) {
@@ -79,12 +76,8 @@ int comm_open(const struct comm_info *info, void **ctx) {
                       "start processes before the first communicator, or by spawn or exec");
     const char *missing = descriptors_missing();
     if (missing) return refuse(info, RESULT_SYSTEM_ERROR, missing);
-    struct comm *c = calloc(1, sizeof *c);
-    if (c && !cache_init(&c->cache)) {
-        free(c);
-        c = NULL;
-    }
-    if (!c) return refuse(info, RESULT_SYSTEM_ERROR, "there is no memory");
+    struct comm *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (c == MAP_FAILED) return refuse(info, RESULT_SYSTEM_ERROR, "there is no memory");
     c->counter.trigger = UINT64_MAX;
     c->clock.next = UINT64_MAX;
     struct comm_info counted = identified(info);

@@ -49,9 +49,10 @@ struct clock {
     struct stamp {
         uint64_t call, hash; /* the call's number and call_hash */
         uint64_t nanos;      /* CLOCK_REALTIME, which the machines of a job share */
-    } stamps[CLOCK_STAMPS]; /* pages that are not used take no memory */
+    } stamps[CLOCK_STAMPS];
 };
 
+/* It lies in pages of its own. Those that are not used take no memory. */
 struct comm {
     struct cache cache; /* what the version in force has decided */
     /* calls_by[d] is how many calls decider d has decided: a row, the model, or NCCL. Each version has its own
