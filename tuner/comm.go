@@ -33,9 +33,9 @@ type CommInfo struct {
 
 	// Counter is the host's count of calls. Without one, the start version stays for good: NCCL asks nothing.
 	Counter *agree.Counter
-	// NewCallsBy, if not nil, makes a version's counts of calls, one for each of n deciders. Any
-	// goroutine may call it. The thread that makes the calls writes the counts. free is called once.
-	NewCallsBy telemetry.NewCallsBy
+	// CallsBy, if not nil, are counts of calls by decider, telemetry.MaxDeciders of them. The thread that makes the calls
+	// writes them, until Close.
+	CallsBy []atomic.Uint64
 	// Clock is the host's. Without one the job compares nothing.
 	Clock *trial.Clock
 }
@@ -97,7 +97,7 @@ var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be 
 func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Communicator, err error) {
 	settings, ok := readSettings(p.getenv, log)
 	c = &Communicator{plugin: p, info: info, log: log, settings: settings,
-		metrics: p.exporter.New(settings.metrics), recording: p.recorder.Of(info.ID, info.Rank)}
+		metrics: p.exporter.New(settings.metrics, info.CallsBy), recording: p.recorder.Of(info.ID, info.Rank)}
 	begun, opened := c, false
 	defer func() {
 		if !opened {
@@ -146,6 +146,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Communicator, err er
 		return nil, err
 	}
 	c.logVersion()
+	c.metrics.Follow(c.inForce().Engine())
 	c.metrics.Open(log, c.state)
 	opened = true
 	return c, nil
@@ -218,13 +219,10 @@ func (c *Communicator) EndWait() {
 func (c *Communicator) Close() {
 	c.leave()
 	c.metrics.Close()
-	if s := c.inForce(); s != nil {
-		s.Retire()
-	}
 }
 
 // inForce returns the version in force; nil: NCCL decides everything, for good. Where the ranks agree on
-// versions, the member owns it. C holds only the version's decisions, in its cache, and its counts.
+// versions, the member owns it. C holds only the version's decisions, in its cache.
 func (c *Communicator) inForce() *snapshot {
 	switch {
 	case c.passes != nil:
@@ -244,12 +242,8 @@ func (c *Communicator) NeverDecides() bool {
 	return s == nil || s.neverDecides
 }
 
-// CallsBy returns the counts of the version in force, which CommInfo.NewCallsBy has made. Each version has counts
-// of its own.
-func (c *Communicator) CallsBy() []atomic.Uint64 { return c.inForce().counts.CallsBy() }
-
-// Decide answers one query; see policy.EngineView.Decide. decider is the index of CallsBy by which such calls are
-// counted.
+// Decide answers one query; see policy.EngineView.Decide. decider is the index of CommInfo.CallsBy by which
+// such calls are counted.
 func (c *Communicator) Decide(q policy.Query) (d policy.Decision, decider int) {
 	if c.passes != nil {
 		c.passes.follow(q)
@@ -266,7 +260,7 @@ func (c *Communicator) Decide(q policy.Query) (d policy.Decision, decider int) {
 	if c.shapes != nil {
 		c.shapes.add(s.EffectDigest(), q, a.Decision)
 	}
-	return a.Decision, s.counts.Decider(a)
+	return a.Decision, c.metrics.Decider(a)
 }
 
 // about names the communicator at the head of a line.

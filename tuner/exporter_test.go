@@ -18,21 +18,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
-// newHits makes counts that are garbage once they are free.
-func newHits(n int) ([]atomic.Uint64, func()) {
-	hits := make([]atomic.Uint64, n)
-	return hits, func() {
-		for i := range hits {
-			hits[i].Store(1 << 50)
-		}
-	}
-}
-
 // ask makes n calls of one shape.
 func ask(c *Communicator, coll nccl.Coll, bytes uint64, n uint64) {
 	_, decider := c.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1,
 		Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
-	c.CallsBy()[decider].Add(n)
+	c.info.CallsBy[decider].Add(n)
 }
 
 func scrape(t *testing.T, p *Plugin) metricstest.Samples {
@@ -64,7 +54,7 @@ func open(t *testing.T, p *Plugin, info CommInfo, log telemetry.Log) *Communicat
 	if info.Counter != nil && info.ID == 0 && info.ABI >= nccl.ABIComms {
 		info.ID = rand.Uint64()
 	}
-	info.NewCallsBy = newHits
+	info.CallsBy = make([]atomic.Uint64, telemetry.MaxDeciders)
 	c, err := p.Open(info, log)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +106,7 @@ func TestMetrics(t *testing.T) {
 		call := agree.HashCall(0, n, 1)
 		counter := a.info.Counter
 		if counter.Seq.Load() >= counter.Trigger.Load() {
-			if err := a.AtTrigger(call); err != nil {
+			if _, err := a.AtTrigger(call); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -236,7 +226,7 @@ func TestMetricsWhileThePolicyChanges(t *testing.T) {
 	for n := uint64(0); edits < 5; n++ {
 		call := agree.HashCall(0, n%7, 1)
 		if counter := c.info.Counter; counter.Seq.Load() >= counter.Trigger.Load() {
-			if err := c.AtTrigger(call); err != nil {
+			if _, err := c.AtTrigger(call); err != nil {
 				t.Fatal(err)
 			}
 		}

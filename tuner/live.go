@@ -170,14 +170,18 @@ func (c *Communicator) stage(content []byte, digest string, ranks agree.Ranks) (
 }
 
 // AtTrigger takes part in a change of the policy. The host calls it before a call that reaches the Counter's
-// trigger; call is that call's agree.HashCall. If the version in force has changed, CallsBy returns other counts
-// afterwards. An error ends the communicator, because this rank cannot know how the others decide.
-func (c *Communicator) AtTrigger(call uint64) error {
+// trigger; call is that call's agree.HashCall. changed reports that another version is in force. An error ends the
+// communicator, because this rank cannot know how the others decide.
+func (c *Communicator) AtTrigger(call uint64) (changed bool, err error) {
 	if c.member == nil {
-		return errors.New("there is nothing to change")
+		return false, errors.New("there is nothing to change")
 	}
-	_, err := c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
-	return err
+	before := c.inForce()
+	_, err = c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
+	if changed = c.inForce() != before; changed {
+		c.metrics.Follow(c.inForce().Engine())
+	}
+	return changed, err
 }
 
 // state is what the metrics show of the communicator.

@@ -24,7 +24,7 @@ import (
 type passes struct {
 	comm  *Communicator
 	names []string
-	of    []*snapshot // by pass; they share the first one's counts
+	of    []*snapshot // by pass
 	after *snapshot   // the default, once all are over
 
 	n     int // the pass; 0: the warm-up
@@ -50,12 +50,10 @@ func (c *Communicator) openPasses() error {
 	if err != nil {
 		return err
 	}
-	counts := c.metrics.NewCounts(nil, c.info.NewCallsBy)
 	made := map[*policyfile.Version]*snapshot{}
 	prepared := func(v *policyfile.Version) *snapshot {
 		if made[v] == nil {
 			made[v] = c.newSnapshot(v, "")
-			made[v].counts = counts
 		}
 		return made[v]
 	}

@@ -15,8 +15,7 @@ type snapshot struct {
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
 	decisions    *telemetry.DecisionLog
-	counts       *telemetry.Counts // of calls by what decided them
-	neverDecides bool              // nothing will ever be decided
+	neverDecides bool // nothing will ever be decided
 }
 
 // prepare makes this communicator's snapshot of a version. name is the communicator's on all ranks; "": none, or not
@@ -26,15 +25,11 @@ func (c *Communicator) prepare(v *policyfile.Version, name string) *snapshot {
 	if c.settings.logDecisions {
 		s.decisions = telemetry.NewDecisionLog(c.log, c.info.identity(), v.Engine())
 	}
-	newCallsBy := c.info.NewCallsBy
-	if s.neverDecides = c.fixedBy.label != "" && s.view.Empty(); s.neverDecides {
-		newCallsBy = nil
-	}
-	s.counts = c.metrics.NewCounts(v.Engine(), newCallsBy)
+	s.neverDecides = c.fixedBy.label != "" && s.view.Empty()
 	return s
 }
 
-// newSnapshot makes a snapshot without counts and a log of decisions, and reports rows without effect.
+// newSnapshot makes a snapshot without a log of decisions, and reports rows without effect.
 func (c *Communicator) newSnapshot(v *policyfile.Version, name string) *snapshot {
 	e := v.Engine()
 	if e == nil {
@@ -57,11 +52,8 @@ func (c *Communicator) newSnapshot(v *policyfile.Version, name string) *snapshot
 	return s
 }
 
-// Retire implements agree.Snapshot: the communicator uses this version no more.
-func (s *snapshot) Retire() {
-	defer s.comm.survive("some memory is lost")
-	s.counts.Free()
-}
+// Retire implements agree.Snapshot. Nothing is to be done.
+func (s *snapshot) Retire() {}
 
 // survive recovers from a panic on one of the plugin's own goroutines, where it would end the
 // job.

@@ -3,7 +3,6 @@ package tuner
 import (
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -21,20 +20,20 @@ func TestStage(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		content []byte
-		hits    func(int) ([]atomic.Uint64, func())
 		err     string
 	}{
-		{"rows", bundle(rows(7)), nil, ""},
-		{"no bundle", []byte("allreduce,0,inf,ring,ll,1,-1,-1\n"), nil, "no bundle of policy files"},
-		{"cut", bundle(rows(7))[:len(bundle(rows(7)))-5], nil, "does not have the length it says"},
-		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"), nil,
+		{"rows", bundle(rows(7)), ""},
+		{"no bundle", []byte("allreduce,0,inf,ring,ll,1,-1,-1\n"), "no bundle of policy files"},
+		{"cut", bundle(rows(7))[:len(bundle(rows(7)))-5], "does not have the length it says"},
+		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"),
 			`p.csv:1:4: unknown algorithm "rign" (did you mean "ring"`},
-		{"a defect", bundle(rows(7)), func(int) ([]atomic.Uint64, func()) { panic("odd") },
-			"a defect in the plugin: odd"},
+		{"a defect", bundle(rows(7)), "a defect in the plugin: runtime error: "},
 	} {
 		p := New(env())
-		comm := &Communicator{plugin: p, info: eightRanks, metrics: p.exporter.New("")}
-		comm.info.NewCallsBy = c.hits
+		comm := &Communicator{plugin: p, info: eightRanks, metrics: p.exporter.New("", nil)}
+		if c.name == "a defect" {
+			comm.plugin = nil
+		}
 		s, err := comm.stage(c.content, agree.DigestOf(c.content), agree.Ranks{})
 		switch {
 		case c.err != "":

@@ -28,7 +28,7 @@ func step(t *testing.T, c *Communicator) {
 			clock.Next.Store(n + min(clock.Every.Load(), math.MaxUint64-n))
 		}
 		if n >= counter.Trigger.Load() {
-			if err := c.AtTrigger(call); err != nil {
+			if _, err := c.AtTrigger(call); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,6 +63,7 @@ func TestTurnsAreTold(t *testing.T) {
 			comm, base, _ := learningComm(t, c.policy, c.settings)
 			comm.log.Emit = func(_ telemetry.Level, _ string, _ int, text string) { t.Log(text) }
 			comm.plugin.shm = t.TempDir()
+			comm.metrics = comm.plugin.exporter.New("", nil)
 			comm.info = CommInfo{ID: 5, Comm: nccl.Comm{Nodes: 1, Ranks: 1}, ABI: 7, Counter: &agree.Counter{},
 				Clock: &trial.Clock{}}
 			comm.info.Clock.Next.Store(math.MaxUint64)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,9 +43,9 @@ func TestChangeDuringInit(t *testing.T) {
 	}
 	defer first.Close()
 	counter, hooked := new(agree.Counter), false
-	// Its counts are made after its files were read, and before they are watched for it.
-	newHits := func(int) ([]atomic.Uint64, func()) {
-		if !hooked {
+	// It joins after its files were read, and before they are watched for it.
+	hook := telemetry.Log{Emit: func(level telemetry.Level, file string, line int, text string) {
+		if log.Emit(level, file, line, text); !hooked && strings.Contains(text, "joined as rank index") {
 			hooked = true
 			save("2")
 			select {
@@ -55,10 +54,8 @@ func TestChangeDuringInit(t *testing.T) {
 				t.Error("not said within 10 minutes: \"proposed\"")
 			}
 		}
-		return nil, nil
-	}
-	second, err := p.Open(CommInfo{ID: rand.Uint64(), Comm: one, ABI: 7, Counter: counter, NewCallsBy: newHits},
-		log)
+	}}
+	second, err := p.Open(CommInfo{ID: rand.Uint64(), Comm: one, ABI: 7, Counter: counter}, hook)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +64,7 @@ func TestChangeDuringInit(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(time.Millisecond) { // other goroutines bring the change
 		n := counter.Seq.Load()
 		if n >= counter.Trigger.Load() {
-			if err := second.AtTrigger(agree.HashCall(4, n, 1)); err != nil {
+			if _, err := second.AtTrigger(agree.HashCall(4, n, 1)); err != nil {
 				t.Fatal(err)
 			}
 		}

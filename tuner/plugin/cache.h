@@ -34,7 +34,7 @@ struct answer {
     int8_t cell;        /* -1: leave the table alone */
     int8_t channels;    /* 0: NCCL's own */
     uint8_t chunk_slot; /* of the cell that NCCL will choose then: index into comm.chunk */
-    uint16_t decider;   /* index into comm.calls_by; telemetry.Counts in Go knows what each stands for */
+    uint16_t decider;   /* index into comm.calls_by; telemetry/counts.go knows what each stands for */
 };
 
 /* All that a decision depends on but the cells of the table. */

@@ -8,13 +8,11 @@
 #include "release.h"
 #include "signals.h"
 
-/* Switches to the version that calls_by belongs to; NULL: none, and nothing is decided any more. What the version
- * before has decided is forgotten. */
-static void take_counts(struct comm *c, uint64_t *calls_by) {
+/* Forgets what was decided. */
+static void forget(struct comm *c) {
     memset(c->chunk, 0, sizeof c->chunk);
     c->chunks = false;
     cache_clear(&c->cache);
-    c->calls_by = calls_by;
 }
 
 enum { MAX_NAME = 255 }; /* bytes of a communicator's name */
@@ -83,10 +81,11 @@ int comm_open(const struct comm_info *info, void **ctx) {
     struct comm_info counted = identified(info);
     counted.counter = &c->counter;
     counted.clock = &c->clock;
+    counted.calls_by = c->calls_by;
     counted.release = release_of(info->logger);
     sigset_t before;
     signals_hold(&before);
-    int result = go_side.open(&counted, &c->go, &c->calls_by, &c->passes);
+    int result = go_side.open(&counted, &c->go, &c->decides, &c->passes);
     signals_release(&before);
     if (result != RESULT_SUCCESS) {
         if (result != RESULT_SYSTEM_ERROR) comm_free(c); /* after a defect of ours Go may go on using it */
@@ -126,12 +125,12 @@ static inline void see_go(void) {}
 
 /* Calls Go because the trigger is reached. */
 static int at_trigger(struct comm *c, uint64_t call) {
-    uint64_t *calls_by = c->calls_by;
+    bool changed = false;
     sigset_t before;
     signals_hold(&before);
-    int result = go_side.at_trigger(c->go, call, &calls_by);
+    int result = go_side.at_trigger(c->go, call, &changed, &c->decides);
     signals_release(&before);
-    if (calls_by != c->calls_by) take_counts(c, calls_by);
+    if (changed) forget(c);
     return result;
 }
 
@@ -155,7 +154,7 @@ static void stamp(struct comm *c, uint64_t hash) {
  * it may begin another pass, the cache holds one size. */
 static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
     if (c->passes && q->bytes != c->pass_bytes) {
-        take_counts(c, c->calls_by);
+        forget(c);
         c->pass_bytes = q->bytes;
     }
     struct answer answer;
@@ -164,7 +163,8 @@ static const struct answer *decide(struct comm *c, const struct query *q, struct
     bool decided = go_side.decide(c->go, (struct query *)q, &answer);
     signals_release(&before);
     if (!decided) {
-        take_counts(c, NULL);
+        c->decides = false;
+        forget(c);
         return NULL;
     }
     if (answer.chunk > 0) c->chunks = true;
@@ -179,7 +179,7 @@ static bool any_available(const struct query *q) {
 
 int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
     *answer = NULL;
-    if (!c->calls_by || in_child() || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
+    if (!c->decides || in_child() || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
     if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
     /* Not counted: NCCL may ask again with a real table. */
     if (!any_available(q)) return RESULT_SUCCESS;
@@ -188,7 +188,7 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     bool counts = counts_as_call(q->pipe_ops);
     if (counts && comm_is_due(c)) {
         int result = at_trigger(c, call);
-        if (result != RESULT_SUCCESS || !c->calls_by) return result;
+        if (result != RESULT_SUCCESS || !c->decides) return result;
     }
     if (counts && clock_is_due(c)) stamp(c, call);
     *answer = cache_find(&c->cache, key, q->table);

@@ -52,13 +52,12 @@ struct clock {
     } stamps[CLOCK_STAMPS];
 };
 
+enum { MAX_DECIDERS = 1 << 16 }; /* see answer.decider */
+
 /* It lies in pages of its own. Those that are not used take no memory. */
 struct comm {
     struct cache cache; /* what the version in force has decided */
-    /* calls_by[d] is how many calls decider d has decided: a row, the model, or NCCL. Each version has its own
-     * counts, which Go makes, reads and frees. So another address means another version. NULL: nothing will ever
-     * be decided, and no call is counted. */
-    uint64_t *calls_by;
+    bool decides;       /* else nothing will ever be decided, and no call is counted */
     struct counter counter;
     struct clock clock;
     uintptr_t go; /* handle of the communicator on the Go side */
@@ -67,6 +66,9 @@ struct comm {
      * collectives, and no longer tells their sizes. So the answer is the last decision for
      * this collective and cell. All are 0 until the version in force has given a chunk size. */
     uint64_t chunk[NUM_CHUNK_SLOTS];
+    /* calls_by[d] is how many calls decider d of the version in force has decided: a row, the model, or NCCL. Go reads
+     * them, and clears them at a switch. */
+    uint64_t calls_by[MAX_DECIDERS];
     bool chunks; /* the version in force has given a chunk size */
     bool passes; /* versions follow each other by the sizes of calls (passes of tuner/passes.go) */
     uint64_t pass_bytes; /* the size that the cache holds then; 0: none yet */
@@ -84,6 +86,7 @@ struct comm_info {
     double ring_ll128, ll; /* see nccl.Constants; NaN: not told */
     struct counter *counter; /* stay valid until go_side.close */
     struct clock *clock;
+    uint64_t *calls_by;
 };
 
 enum { TOLD_COLLNET, TOLD_NVLS, NUM_TOLD_V2 };
@@ -101,10 +104,10 @@ struct query {
 
 /* The Go side of a communicator, which main.go exports and go_side.c lists. A test has a side of its own. */
 struct go_side {
-    /* Returns an ncclResult_t. *calls_by is left NULL if nothing will ever be decided. */
-    int (*open)(struct comm_info *info, uintptr_t *handle, uint64_t **calls_by, bool *passes);
-    /* Takes part in a change of the policy. May wait for other ranks, and change *calls_by. */
-    int (*at_trigger)(uintptr_t handle, uint64_t call, uint64_t **calls_by);
+    /* Returns an ncclResult_t. *decides is left false if nothing will ever be decided. */
+    int (*open)(struct comm_info *info, uintptr_t *handle, bool *decides, bool *passes);
+    /* Takes part in a change of the policy. May wait for other ranks. Sets *changed if another version is in force. */
+    int (*at_trigger)(uintptr_t handle, uint64_t call, bool *changed, bool *decides);
     void (*end_wait)(uintptr_t handle); /* of at_trigger, on another thread */
     /* These return false after a defect of ours. */
     bool (*decide)(uintptr_t handle, struct query *q, struct answer *answer);

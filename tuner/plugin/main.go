@@ -10,8 +10,8 @@
 //
 // Ownership: C owns the communicator's context and cache. Go owns what the handle in it stands
 // for, and frees it once no call is inside (context.h). Go also owns the version in force. C has
-// what follows from it: the cache of its decisions, which C empties at a switch, and the address
-// of its counts, by which C sees the switch. No Go pointer is stored in C; pointers that C passes
+// what follows from it: the cache of its decisions, which C empties at a switch, and its counts of
+// calls, which Go clears then. No Go pointer is stored in C; pointers that C passes
 // in are read during the call only.
 //
 // docs/dev/ARCHITECTURE.md follows a decision from C to Go and back; docs/dev/NCCL.md has the ABI.
@@ -23,14 +23,6 @@ package main
 #include "comm.h"
 #include "environment.h"
 #include "open_files.h"
-
-// The counts have cache lines of their own, because other communicators count on other threads.
-static inline uint64_t *counts_new(size_t n) {
-	enum { LINE = 64 };
-	size_t size = (n * sizeof(uint64_t) + LINE - 1) / LINE * LINE;
-	void *counts = aligned_alloc(LINE, size);
-	return counts ? memset(counts, 0, size) : NULL;
-}
 
 static inline void log_text(abi_logger logger, int level, const char *file, int line, const char *text) {
 	logger(level, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, file, line, "%s", text);
@@ -110,6 +102,8 @@ var (
 	_ [trial.ClockStamps]byte                     = [C.CLOCK_STAMPS]byte{}
 )
 
+var _ [telemetry.MaxDeciders]byte = [C.MAX_DECIDERS]byte{}
+
 // comm is what a handle stands for.
 type comm struct {
 	*tuner.Communicator
@@ -140,17 +134,6 @@ func nameOf(name *C.char) string {
 	return C.GoString(name)
 }
 
-// newCounts makes the counts of one version of a communicator's policy.
-func newCounts(n int) (calls []atomic.Uint64, free func()) {
-	counts := unsafe.Pointer(C.counts_new(C.size_t(n)))
-	return unsafe.Slice((*atomic.Uint64)(counts), n), func() { C.free(counts) }
-}
-
-// countsOf returns the counts of the version in force.
-func countsOf(c *tuner.Communicator) *C.uint64_t {
-	return (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(c.CallsBy())))
-}
-
 // answerOf converts a decision to the struct of cache.h.
 func answerOf(q policy.Query, d policy.Decision, decider int) C.struct_answer {
 	cell := q.Costs.Index(d.Cell)
@@ -174,19 +157,19 @@ func answerOf(q policy.Query, d policy.Decision, decider int) C.struct_answer {
 //export tunergoVersion
 func tunergoVersion() *C.char { return C.CString(tuner.Release) }
 
-// tunergoOpen opens a communicator. It leaves *callsBy NULL if nothing will ever be decided. It sets *passes if it
+// tunergoOpen opens a communicator. It leaves *decides false if nothing will ever be decided. It sets *passes if it
 // must be asked whenever the bytes are not those of the query before. It returns RESULT_SYSTEM_ERROR only after
 // a panic. The other ranks may then decide by the policy, and Go may go on using the counter.
 //
 //export tunergoOpen
-func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, callsBy **C.uint64_t, passes *C.bool) (result C.int) {
+func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, decides, passes *C.bool) (result C.int) {
 	log := newLog(info.logger)
 	var c *tuner.Communicator
 	defer recoverToC(log, "init fails", func() {
 		if c != nil {
 			c.Close()
 		}
-		*handle, *callsBy, result = 0, nil, C.RESULT_SYSTEM_ERROR
+		*handle, *decides, result = 0, false, C.RESULT_SYSTEM_ERROR
 	})
 	injectPanic("open")
 	startPoller()
@@ -205,35 +188,32 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, callsBy **C.uint
 		NCCL:       releases(info),
 		Name:       nameOf(info.name),
 
-		Counter:    counter,
-		NewCallsBy: newCounts,
-		Clock:      (*trial.Clock)(unsafe.Pointer(info.clock)),
+		Counter: counter,
+		CallsBy: unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(info.calls_by)), telemetry.MaxDeciders),
+		Clock:   (*trial.Clock)(unsafe.Pointer(info.clock)),
 	}, log)
 	if err != nil {
 		log.Warnf("init fails: %v", err)
 		return C.RESULT_INVALID_USAGE
 	}
 	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log, int(info.nodes)}))
-	if !c.NeverDecides() {
-		*callsBy = countsOf(c)
-	}
+	*decides = C.bool(!c.NeverDecides())
 	*passes = C.bool(c.HasPasses())
 	return C.RESULT_SUCCESS
 }
 
-// tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is call. It sets
-// *callsBy to the counts of the version in force, which are other ones after a change. After a panic it sets
-// *callsBy to NULL, and this communicator asks no more.
+// tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is call. It sets *changed if
+// another version is in force. After a panic it clears *decides, and this communicator asks no more.
 //
 //export tunergoAtTrigger
-func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, callsBy **C.uint64_t) (result C.int) {
+func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, changed, decides *C.bool) (result C.int) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer recoverToC(c.log, withoutPolicy, func() { *callsBy, result = nil, C.RESULT_SUCCESS })
+	defer recoverToC(c.log, withoutPolicy, func() { *changed, *decides, result = true, false, C.RESULT_SUCCESS })
 	injectPanic("trigger")
-	if err := c.AtTrigger(uint64(call)); err != nil {
+	switched, err := c.AtTrigger(uint64(call))
+	if *changed = C.bool(switched); err != nil {
 		return C.RESULT_SYSTEM_ERROR
 	}
-	*callsBy = countsOf(c.Communicator)
 	return C.RESULT_SUCCESS
 }
 

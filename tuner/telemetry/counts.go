@@ -14,56 +14,49 @@ const (
 	byModel
 	lateRows
 	firstRow
-
-	maxDeciders = 1 << 16
 )
 
-// Counts are a communicator's calls by what decided them, under one version of the policy.
-type Counts struct {
-	comm    *CommMetrics
-	engine  *policy.Engine // nil: NCCL decides everything
-	callsBy []atomic.Uint64
-	free    func()
+// MaxDeciders bounds these numbers.
+const MaxDeciders = 1 << 16
+
+// Follow tells that calls are from now on decided by a version with this engine; nil: NCCL decides everything. What the
+// version before has decided is kept. Only the thread that makes the calls calls it.
+func (m *CommMetrics) Follow(e *policy.Engine) {
+	m.exporter.mu.Lock()
+	defer m.exporter.mu.Unlock()
+	m.fold()
+	m.engine = e
 }
 
-// NewCallsBy makes the memory of n counts.
-type NewCallsBy func(n int) (callsBy []atomic.Uint64, free func())
-
-// NewCounts makes the counts of a version of the communicator's policy until Free. Without newCallsBy
-// nobody counts.
-func (m *CommMetrics) NewCounts(e *policy.Engine, newCallsBy NewCallsBy) *Counts {
-	c := &Counts{comm: m, engine: e, free: func() {}}
-	if newCallsBy == nil {
-		return c
+// fold adds what is counted to the totals, and begins anew. The caller holds the exporter's mutex.
+func (m *CommMetrics) fold() {
+	if m.dir == "" {
+		return
 	}
+	counted := m.counted()
+	m.exporter.rows.add(m.exporter.rows, m, &m.before)
+	for i := range counted {
+		counted[i].Store(0)
+	}
+}
+
+// counted are the counts by number. Without metrics, nothing is counted by row.
+func (m *CommMetrics) counted() []atomic.Uint64 {
 	n := firstRow
-	if m.wanted() && e != nil && e.Policy != nil {
-		n = min(firstRow+len(e.Policy.Rules), maxDeciders)
+	if m.dir != "" && m.engine != nil && m.engine.Policy != nil {
+		n += len(m.engine.Policy.Rules)
 	}
-	c.callsBy, c.free = newCallsBy(n)
-	if m.wanted() {
-		m.follow(c)
-	}
-	return c
-}
-
-// CallsBy returns the counts by number.
-func (c *Counts) CallsBy() []atomic.Uint64 { return c.callsBy }
-
-// Free hands the memory back. The metrics keep what was counted.
-func (c *Counts) Free() {
-	c.comm.fold(c)
-	c.free()
+	return m.callsBy[:min(n, len(m.callsBy))]
 }
 
 // Decider returns the number of what has decided.
-func (c *Counts) Decider(a policy.Answer) int {
+func (m *CommMetrics) Decider(a policy.Answer) int {
 	switch {
 	case a.By == policy.ByModel:
 		return byModel
 	case a.By != policy.ByRow:
 		return byNCCL
-	case firstRow+a.Rule < len(c.callsBy):
+	case firstRow+a.Rule < len(m.counted()):
 		return firstRow + a.Rule
 	}
 	return lateRows

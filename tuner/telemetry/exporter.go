@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // An Exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
@@ -61,28 +63,27 @@ type CommMetrics struct {
 	exporter *Exporter
 	dir      string           // "": nobody reads metrics
 	state    func() CommState // called with Exporter.mu held
+	callsBy  []atomic.Uint64  // of the version in force, by decider, which C adds to; nil: nobody counts
 
 	// Exporter.mu guards what follows.
-	number int // 1 for the first of the process
-	// counting are the versions whose counts may grow: the one in force, one that is staged, and those that
-	// were just replaced.
-	counting []*Counts
-	before   decided // by all earlier versions
+	number int            // 1 for the first of the process
+	engine *policy.Engine // of the version in force, by the numbers of whose rows calls are counted
+	before decided        // by all earlier versions
 	// asked is how many calls the last page told of, and lastAsked when a page first told of so many; zero: never.
 	asked     uint64
 	lastAsked time.Time
 }
 
-// New returns the metrics of a communicator whose settings name this directory; "" for none.
-func (e *Exporter) New(dir string) *CommMetrics { return &CommMetrics{exporter: e, dir: dir} }
-
-// wanted reports whether the user has named a directory. Without one, nothing is counted by row.
-func (m *CommMetrics) wanted() bool { return m.dir != "" }
+// New returns the metrics of a communicator whose settings name this directory; "" for none. callsBy is where its calls
+// are counted, MaxDeciders numbers, until Close; nil: nowhere.
+func (e *Exporter) New(dir string, callsBy []atomic.Uint64) *CommMetrics {
+	return &CommMetrics{exporter: e, dir: dir, callsBy: callsBy}
+}
 
 // Open exports the communicator until Close. All communicators of a process go to the directory that the
 // first one names. Any goroutine may call state.
 func (m *CommMetrics) Open(log Log, state func() CommState) {
-	if !m.wanted() {
+	if m.dir == "" {
 		return
 	}
 	e := m.exporter
@@ -109,9 +110,7 @@ func (m *CommMetrics) Close() {
 	e.mu.Lock()
 	last := false
 	if i := slices.Index(e.comms, m); i >= 0 {
-		for _, c := range m.counting { // with the mutex held, so that no scrape sees a count fall
-			e.keep(c)
-		}
+		m.fold() // with the mutex held, so that no scrape sees a count fall
 		e.comms = slices.Delete(e.comms, i, i+1)
 		last = len(e.comms) == 0
 	}

@@ -39,21 +39,13 @@ func engineOf(t *testing.T, rows string) *policy.Engine {
 // playedComm is a communicator with one version.
 type playedComm struct {
 	*CommMetrics
-	counts *Counts
-	view   *policy.EngineView
+	view *policy.EngineView
 }
 
-// open makes a communicator of 8 ranks. Its counts are garbage once they are free.
+// open makes a communicator of 8 ranks. Its counts are garbage once it is closed.
 func open(e *Exporter, dir string, engine *policy.Engine, log Log) *playedComm {
-	c := &playedComm{CommMetrics: e.New(dir), view: engine.For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})}
-	c.counts = c.NewCounts(engine, func(n int) ([]atomic.Uint64, func()) {
-		hits := make([]atomic.Uint64, n)
-		return hits, func() {
-			for i := range hits {
-				hits[i].Store(1 << 50)
-			}
-		}
-	})
+	c := &playedComm{CommMetrics: e.New(dir, make([]atomic.Uint64, MaxDeciders)), view: engine.For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})}
+	c.Follow(engine)
 	c.Open(log, func() CommState {
 		return CommState{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Engine: engine, Version: engine.Digest.Full()}
 	})
@@ -62,14 +54,16 @@ func open(e *Exporter, dir string, engine *policy.Engine, log Log) *playedComm {
 
 func (c *playedComm) close() {
 	c.Close()
-	c.counts.Free()
+	for i := range c.callsBy {
+		c.callsBy[i].Store(1 << 50)
+	}
 }
 
 // ask makes n calls of one shape.
 func (c *playedComm) ask(coll nccl.Coll, bytes uint64, n uint64) {
 	a := c.view.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1,
 		Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
-	c.counts.CallsBy()[c.counts.Decider(a)].Add(n)
+	c.callsBy[c.Decider(a)].Add(n)
 }
 
 func scrape(t *testing.T, e *Exporter) metricstest.Samples {
@@ -238,7 +232,7 @@ func TestNoMetrics(t *testing.T) {
 	e := newExporter()
 	c := open(e, "", engineOf(t, "allreduce,0,inf,ring,ll,1,-1,-1\n"), Log{})
 	defer c.close()
-	if e.opened != 0 || e.stop != nil || len(c.counts.CallsBy()) != firstRow {
+	if e.opened != 0 || e.stop != nil || len(c.counted()) != firstRow {
 		t.Error("the exporter runs")
 	}
 }
@@ -260,7 +254,7 @@ func TestLastCall(t *testing.T) {
 			t.Errorf("%v without a call", got)
 		}
 		time.Sleep(time.Hour) // simulated
-		c.counts.callsBy[firstRow].Add(3)
+		c.callsBy[firstRow].Add(3)
 		want := float64(time.Now().Unix())
 		for range 2 {
 			if got := last(); int64(got) != int64(want) {
@@ -268,7 +262,7 @@ func TestLastCall(t *testing.T) {
 			}
 			time.Sleep(time.Hour) // without a call
 		}
-		c.counts.callsBy[byNCCL].Add(1)
+		c.callsBy[byNCCL].Add(1)
 		if got := last(); got < want+7200 {
 			t.Errorf("%v after a call two hours later", got)
 		}

@@ -49,21 +49,25 @@ type rowTotals map[string]uint64
 // otherRows names all rows together that have no name of their own.
 const otherRows = "other"
 
-// add adds to byRow, a copy of t or t itself, and to total what a version has decided by now. A row keeps its name, so
-// that no counter ever falls. Calls may go on meanwhile.
-func (t rowTotals) add(byRow rowTotals, c *Counts, total *decided) {
-	total.nccl += c.callsBy[byNCCL].Load()
-	total.model += c.callsBy[byModel].Load()
-	for i := lateRows; i < len(c.callsBy); i++ {
-		n := c.callsBy[i].Load()
-		if n == 0 {
+// add adds to byRow, a copy of t or t itself, and to total what a communicator's version has decided by now. A row
+// keeps its name, so that no counter ever falls. Calls may go on meanwhile.
+func (t rowTotals) add(byRow rowTotals, m *CommMetrics, total *decided) {
+	for i := range m.counted() {
+		n := m.callsBy[i].Load()
+		name := otherRows
+		switch {
+		case n == 0:
 			continue
+		case i == byNCCL:
+			total.nccl += n
+			continue
+		case i == byModel:
+			total.model += n
+			continue
+		case i >= firstRow:
+			name = m.engine.Policy.Place(i - firstRow)
 		}
 		total.rows += n
-		name := otherRows
-		if i >= firstRow {
-			name = c.engine.Policy.Place(i - firstRow)
-		}
 		if _, named := t[name]; !named {
 			if len(t) >= maxMetricsRows {
 				name = otherRows
@@ -72,31 +76,6 @@ func (t rowTotals) add(byRow rowTotals, c *Counts, total *decided) {
 		}
 		byRow[name] += n
 	}
-}
-
-// follow includes the counts of a version in the metrics.
-func (m *CommMetrics) follow(c *Counts) {
-	m.exporter.mu.Lock()
-	defer m.exporter.mu.Unlock()
-	m.counting = append(m.counting, c)
-}
-
-// fold adds the counts of a version to the totals before they are freed.
-func (m *CommMetrics) fold(c *Counts) {
-	m.exporter.mu.Lock()
-	defer m.exporter.mu.Unlock()
-	m.exporter.keep(c)
-}
-
-// keep does what fold does. The caller holds the mutex.
-func (e *Exporter) keep(c *Counts) {
-	m := c.comm
-	i := slices.Index(m.counting, c)
-	if i < 0 {
-		return // there are no metrics, or Close has added them
-	}
-	m.counting = append(m.counting[:i:i], m.counting[i+1:]...)
-	e.rows.add(e.rows, c, &m.before)
 }
 
 // changeTotals counts changes in all communicators. It has a mutex of its own, which is held for moments only,
@@ -179,9 +158,7 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 	byRow := maps.Clone(e.rows)
 	for i, m := range e.comms {
 		total := m.before
-		for _, c := range m.counting {
-			e.rows.add(byRow, c, &total)
-		}
+		e.rows.add(byRow, m, &total)
 		if n := total.calls(); n != m.asked {
 			m.asked, m.lastAsked = n, time.Now()
 		}

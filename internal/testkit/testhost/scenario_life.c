@@ -237,7 +237,7 @@ void no_memory(void) {
     struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = to_stdout};
     void *ctx = NULL;
     environ = large;
-    setrlimit(RLIMIT_AS, &(struct rlimit){address_space() + MiB, before.rlim_max});
+    setrlimit(RLIMIT_AS, &(struct rlimit){address_space() + 4 * MiB, before.rlim_max});
     int result = host_init(&h, &comm, &ctx);
     setrlimit(RLIMIT_AS, &before);
     environ = own;
