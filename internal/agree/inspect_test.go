@@ -50,8 +50,8 @@ func seenFrom(t *testing.T, p plan, at ...time.Duration) (seen []Communicator) {
 	t.Helper()
 	p.tamper = func(_ int, op memOp, f memFate) memFate {
 		k, _ := ParseKey(op.Key)
-		f.Lost = f.Lost || op.Kind == "drop" || op.Kind == "put" && op.Key == keys("comm").ended() ||
-			op.Kind == "remove" && (k.kind == kindProposal || k.kind == kindDecision)
+		f.Lost = f.Lost || op.Kind == "put" && op.Key == keys("comm").ended() ||
+			op.Kind == "remove" && k.kind != kindOpen
 		return f
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -80,9 +80,7 @@ func (m *Member) removeHistory(k uint64) {
 		}
 		// What is not removed now only takes space until the communicator ends.
 		for _, dir := range []kind{kindAck, kindArrival, kindContent, kindToken} {
-			ctx, end := m.op()
-			_ = m.cfg.Store.Drop(ctx, m.keys.of(dir, of))
-			end()
+			m.obsolete.add(m.keys.of(dir, of))
 		}
 		m.obsolete.add(key.text, m.keys.proposal(of))
 		if d, _ := key.decision(); d.Abort == CannotStage {
@@ -120,11 +118,7 @@ func (m *Member) removeAll() {
 			}
 		}
 	}
-	m.removeObsolete()
 	// The slots go first: a tool that sees what is left must not take a rank for one that lives.
-	for _, dir := range []string{m.keys.dir(kindSlot), m.keys.all()} {
-		ctx, end := m.op()
-		_ = m.cfg.Store.Drop(ctx, dir) // a leftover only takes space
-		end()
-	}
+	m.obsolete.add(m.keys.dir(kindSlot), m.keys.all())
+	m.removeObsolete()
 }

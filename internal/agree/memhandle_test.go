@@ -178,14 +178,9 @@ func (h *memHandle) Mark(ctx context.Context, key string) (string, error) {
 
 // Remove implements the store.
 func (h *memHandle) Remove(ctx context.Context, key string) error {
-	return h.do(ctx, "remove", key, func() { h.store.Delete(key) })
-}
-
-// Drop implements the store.
-func (h *memHandle) Drop(ctx context.Context, dir string) error {
-	return h.do(ctx, "drop", dir, func() {
-		for _, key := range h.store.Keys(dir + "/") {
-			h.store.Delete(key)
+	return h.do(ctx, "remove", key, func() {
+		for _, below := range append(h.store.Keys(key+"/"), key) {
+			h.store.Delete(below)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func (n *NodeStore) PutOnce(ctx context.Context, key string, value []byte) ([]by
 		// aggregator waits for the owners of all slots in the mirror. A failure costs time only.
 		_, _ = n.local.PutOnce(ctx, key, stands)
 		if comm := keys(k.Comm); k.kind == kindLeft && n.haveLeft(ctx, comm) {
-			_ = n.local.Drop(ctx, comm.all()) // a leftover only takes space
+			_ = n.local.Remove(ctx, comm.all()) // a leftover only takes space
 		}
 	}
 	return stands, err
@@ -128,20 +128,11 @@ func (n *NodeStore) mirrorDecision(ctx context.Context, key string) error {
 
 // Remove implements Store.
 func (n *NodeStore) Remove(ctx context.Context, key string) error {
-	k, _ := ParseKey(key)
-	if k.isReport() {
-		return n.local.Remove(ctx, key)
-	}
-	if k.mirrored() || k.kind == kindDecision {
-		_ = n.local.Remove(ctx, key) // a leftover only takes space
+	err := n.local.Remove(ctx, key) // a leftover only takes space
+	if k, ok := ParseKey(key); ok && k.isReport() {
+		return err
 	}
 	return n.shared.Remove(ctx, key)
-}
-
-// Drop implements Store.
-func (n *NodeStore) Drop(ctx context.Context, dir string) error {
-	_ = n.local.Drop(ctx, dir) // a leftover only takes space
-	return n.shared.Drop(ctx, dir)
 }
 
 // aggregator is the state of Aggregate, for its one goroutine.
@@ -313,9 +304,9 @@ func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []K
 	mirrored, _ := listKeys(ctx, a.node.local, c.comm.dir(kindDecision)) // a leftover only takes space
 	for _, key := range mirrored {
 		if k := key.number; k < c.k && !slices.Contains(there, key) {
-			_ = a.node.local.Remove(ctx, key.text)
-			_ = a.node.local.Drop(ctx, c.comm.of(kindAck, k))
-			_ = a.node.local.Drop(ctx, c.comm.of(kindArrival, k))
+			for _, gone := range []string{key.text, c.comm.of(kindAck, k), c.comm.of(kindArrival, k)} {
+				_ = a.node.local.Remove(ctx, gone)
+			}
 		}
 	}
 }

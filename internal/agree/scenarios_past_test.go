@@ -87,7 +87,7 @@ func TestScenario54JoinDuringRemoval(t *testing.T) {
 		}
 		p.joinAt = func(rank int) time.Duration { return max(0, at[rank%2]*time.Duration(rank/2)) }
 		p.tamper = func(rank int, op memOp, f memFate) memFate {
-			if op.Kind == "drop" || op.Kind == "put" && strings.HasPrefix(op.Key, EndedDir) {
+			if op.Kind == "remove" || op.Kind == "put" && strings.HasPrefix(op.Key, EndedDir) {
 				f.Request *= 20 // the last rank is slow
 			}
 			return f

@@ -45,11 +45,9 @@ type Store interface {
 	// value, and that Move does not change; "" if there is no record. It shows that a store was restored from a copy.
 	Mark(ctx context.Context, key string) (mark string, err error)
 
-	// Remove deletes a record that nobody will look for again.
+	// Remove deletes a record, and all records below it as a folder, in any order. Nobody will look for them again or
+	// put any there.
 	Remove(ctx context.Context, key string) error
-
-	// Drop deletes all records below dir, in any order. Nobody will put any there again.
-	Drop(ctx context.Context, dir string) error
 }
 
 // Records is a store as seen by a tool that is no rank.

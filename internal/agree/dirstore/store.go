@@ -275,11 +275,8 @@ func (s *Store) List(ctx context.Context, dir string) ([]string, error) {
 	return names, err
 }
 
-// Remove implements agree.Store.
-func (s *Store) Remove(ctx context.Context, key string) error { return s.act(ctx, key, os.Remove) }
-
-// Drop implements agree.Store. It removes the directories, too.
-func (s *Store) Drop(ctx context.Context, dir string) error { return s.act(ctx, dir, os.RemoveAll) }
+// Remove implements agree.Store. It removes the directories, too.
+func (s *Store) Remove(ctx context.Context, key string) error { return s.act(ctx, key, os.RemoveAll) }
 
 func (s *Store) path(key string) (string, error) {
 	if !filepath.IsLocal(key) {

@@ -139,9 +139,9 @@ func (s *Store) txn(ctx context.Context, e *epoch, condition clientv3.Cmp, then 
 	return reply, nil
 }
 
-// do does one operation if the epoch lasts.
-func (s *Store) do(ctx context.Context, e *epoch, op clientv3.Op) (*clientv3.TxnResponse, error) {
-	return s.txn(ctx, e, e.holds(), []clientv3.Op{op})
+// do does operations if the epoch lasts.
+func (s *Store) do(ctx context.Context, e *epoch, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	return s.txn(ctx, e, e.holds(), ops)
 }
 
 // ask reads. A transaction that only reads is as linearizable as a get, and as cheap.
@@ -233,31 +233,21 @@ func (s *Store) Mark(ctx context.Context, key string) (string, error) {
 	return strconv.FormatInt(reply.Kvs[0].CreateRevision, 10), nil
 }
 
-// Remove implements agree.Store.
+// Remove implements agree.Store. Where all records of a communicator are removed, their lease ends,
+// which no process keeps alive from then on.
 func (s *Store) Remove(ctx context.Context, key string) error {
 	name, e, err := s.use(ctx, key)
 	if err != nil {
 		return err
 	}
-	_, err = s.do(ctx, e, clientv3.OpDelete(name))
-	return err
-}
-
-// Drop implements agree.Store. Where all records of a communicator are dropped, their lease ends,
-// which no process keeps alive from then on.
-func (s *Store) Drop(ctx context.Context, dir string) error {
-	name, e, err := s.use(ctx, dir)
-	if err != nil {
-		return err
-	}
-	if dir == agree.CommsDir+"/"+e.group {
+	if key == agree.CommsDir+"/"+e.group {
 		_, err = e.etcd.Revoke(ctx, e.lease)
 		if err == nil {
 			_ = s.expired(e)
 		}
 		return err
 	}
-	_, err = s.do(ctx, e, clientv3.OpDelete(name+"/", clientv3.WithPrefix()))
+	_, err = s.do(ctx, e, clientv3.OpDelete(name), clientv3.OpDelete(name+"/", clientv3.WithPrefix()))
 	return err
 }
 

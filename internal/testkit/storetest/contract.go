@@ -127,7 +127,7 @@ func drop(t *testing.T, one, two agree.Store) {
 	}
 	for _, dir := range []string{"c/x", "c/x", "c/z/a/1", "c/none"} {
 		// A second time there may be nothing left that could be dropped.
-		if err := two.Drop(t.Context(), dir); err != nil && dir != "c/x" {
+		if err := two.Remove(t.Context(), dir); err != nil && dir != "c/x" {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

@@ -41,7 +41,7 @@ func (g garbage) communicator(c *Communicator) error {
 	if err := g.remove(ctx, keys...); err != nil {
 		return err
 	}
-	return g.store.Drop(ctx, agree.CommsDir+"/"+c.Key)
+	return g.store.Remove(ctx, agree.CommsDir+"/"+c.Key)
 }
 
 // older returns the keys of the records in a directory that were made so long ago.
