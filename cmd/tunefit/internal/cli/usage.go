@@ -31,10 +31,18 @@ const (
 	ExitInterrupted = 130 // by Ctrl-C, as a shell has it: 128 and the signal's number
 )
 
-// These end a command with ExitFailed or ExitUnseen and without a message: the command has printed what it found.
+// exit ends a command with an exit code.
+type exit struct {
+	error
+	code int
+}
+
+func (e exit) Unwrap() error { return e.error }
+
+// These end a command without a message: it has printed what it found.
 var (
-	ErrFailed = errors.New("failed")
-	ErrUnseen = errors.New("not all could be seen")
+	ErrFailed error = exit{errors.New("failed"), ExitFailed}
+	ErrUnseen error = exit{errors.New("not all could be seen"), ExitUnseen}
 )
 
 // Interruptible returns a context that Ctrl-C and SIGTERM cancel until stop is called. Only commands that have to end
@@ -43,17 +51,12 @@ func Interruptible() (ctx context.Context, stop context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }
 
-// interrupted ends a command with ExitInterrupted.
-type interrupted struct{ error }
-
-func (i interrupted) Unwrap() error { return i.error }
-
 // Interrupted returns a command's error, with ExitInterrupted if a signal has cancelled its context.
 func Interrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return interrupted{cmp.Or(err, ErrFailed)}
+	return exit{cmp.Or(err, ErrFailed), ExitInterrupted}
 }
 
 // FailIf ends a command that looks for something.
@@ -64,11 +67,8 @@ func FailIf(found bool, err error) error {
 	return err
 }
 
-// usageError is a wrong command line.
-type usageError struct{ error }
-
 // Usagef is an error in the command line itself, with exit code ExitUsage.
-func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+func Usagef(format string, args ...any) error { return exit{fmt.Errorf(format, args...), ExitUsage} }
 
 // ExitCode prints a command's error and returns the exit code that it means.
 func ExitCode(cmd *cobra.Command, err error, stderr io.Writer) int {
@@ -78,16 +78,11 @@ func ExitCode(cmd *cobra.Command, err error, stderr io.Writer) int {
 	if !errors.Is(err, ErrFailed) && !errors.Is(err, ErrUnseen) {
 		fmt.Fprintf(stderr, "tunefit: %v\n", err)
 	}
-	switch {
-	case errors.As(err, new(usageError)):
+	e := exit{code: ExitFailed}
+	if errors.As(err, &e); e.code == ExitUsage {
 		fmt.Fprintf(stderr, "Try: %s --help\n", cmd.CommandPath())
-		return ExitUsage
-	case errors.As(err, new(interrupted)):
-		return ExitInterrupted
-	case errors.Is(err, ErrUnseen):
-		return ExitUnseen
 	}
-	return ExitFailed
+	return e.code
 }
 
 // FlagsOnly makes any argument a usage error.
