@@ -48,9 +48,9 @@ var columns = [...]column{
 		r.RedOp = strings.TrimPrefix(kept(v), "none")
 		return ""
 	}, func(s *Sample) string { return s.RedOp }},
-	{"algorithm", "algo", func(r *row, v string) string { return nameIn(v, &r.Algo, parseAlgo, nccl.Algos) },
+	{"algorithm", "algo", func(r *row, v string) string { return nameIn(v, &r.Algo, algoNamed(v), nccl.Algos) },
 		func(s *Sample) string { return nameOf(s.Algo) }},
-	{"protocol", "proto", func(r *row, v string) string { return nameIn(v, &r.Proto, parseProto, nccl.Protos) },
+	{"protocol", "proto", func(r *row, v string) string { return nameIn(v, &r.Proto, parseLabel(nccl.Protos, v), nccl.Protos) },
 		func(s *Sample) string { return nameOf(s.Proto) }},
 	count("channels", "nchannels", func(s *Sample) *int { return &s.Channels }),
 	count("nodes", "nnodes", func(s *Sample) *int { return &s.Nodes }),
@@ -172,15 +172,11 @@ func columnOf(name string) (int, bool) {
 	return c, ok
 }
 
-func nameIn[T nccl.Algo | nccl.Proto](v string, into *T, parse func(string) (T, bool), names nccl.Names[T]) string {
-	if strings.EqualFold(v, "default") || v == "-1" {
-		return ""
-	}
-	read, ok := parse(v)
-	if !ok {
+func nameIn[T nccl.Algo | nccl.Proto](v string, into *T, read T, names nccl.Names[T]) string {
+	*into = read
+	if read == Unknown && !strings.EqualFold(v, "default") && v != "-1" {
 		return names.Unknown(v, "").Error()
 	}
-	*into = read
 	return ""
 }
 

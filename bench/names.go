@@ -55,36 +55,30 @@ func fold(s string) string {
 	}, strings.ToLower(s))
 }
 
-// parseAlgo reads an algorithm's name, or its number as older logs print it.
-func parseAlgo(s string) (nccl.Algo, bool) {
-	a, ok := parseLabel(nccl.Algos, s)
-	if !ok && fold(s) == "collnet" { // its only kind before NCCL 2.14
-		return nccl.AlgoCollNetDirect, true
+// CellNamed reads the names of an algorithm and a protocol as logs print them, or the numbers of older ones. A name that
+// it does not know, such as that of a symmetric kernel, becomes Unknown.
+func CellNamed(algo, proto string) nccl.Cell {
+	return nccl.Cell{Algo: algoNamed(algo), Proto: parseLabel(nccl.Protos, proto)}
+}
+
+func algoNamed(s string) nccl.Algo {
+	if strings.EqualFold(s, "collnet") { // its only kind before NCCL 2.14
+		return nccl.AlgoCollNetDirect
 	}
-	return a, ok
+	return parseLabel(nccl.Algos, s)
 }
 
-// CellNamed reads the names of an algorithm and a protocol as logs print them. A name that it does not know,
-// such as that of a symmetric kernel, becomes Unknown.
-func CellNamed(algo, proto string) (c nccl.Cell) {
-	c.Algo, _ = parseAlgo(algo)
-	c.Proto, _ = parseProto(proto)
-	return c
-}
-
-func parseProto(s string) (nccl.Proto, bool) { return parseLabel(nccl.Protos, s) }
-
-func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) (T, bool) {
+func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) T {
 	if v, ok := names.Named(s); ok {
-		return v, true
+		return v
 	}
 	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < len(names.Known) {
-		return T(n), true
+		return T(n)
 	}
 	if v, ok := names.Named(fold(s)); ok {
-		return v, true
+		return v
 	}
-	return Unknown, false
+	return Unknown
 }
 
 func isNumber(s []byte) bool { return len(bytes.TrimLeft(s, "0123456789")) == 0 }

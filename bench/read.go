@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -74,20 +73,22 @@ func (r *Result) ask() {
 	for _, m := range r.unknown {
 		unknown[m.String()] = m
 	}
-	var names, how []string
-	chosen, apart, set, first := false, "", "", 0
-	for _, text := range slices.Sorted(maps.Keys(unknown)) {
+	var names []string
+	var how [3]string
+	first := 0
+	for _, text := range sortedKeys(unknown) {
 		m := unknown[text]
-		switch {
-		case m.name == "NCCL_DEBUG_FILE":
-			apart = m.value
-		case m.name == directAccess && m.value == "":
+		if m.name == directAccess && m.value == "" {
 			r.note(m.line, askDirect)
 			continue
-		case m.chose():
-			chosen = true
-		default:
-			set = m.name
+		}
+		if m.name == "NCCL_DEBUG_FILE" {
+			how[0] = fmt.Sprintf(askLog, wording.Quote(m.value))
+		}
+		if m.chose() {
+			how[1] = askChoice
+		} else {
+			how[2] = fmt.Sprintf(askSetting, m.name, m.name)
 		}
 		if m.line > 0 && (first == 0 || m.line < first) {
 			first = m.line
@@ -96,17 +97,8 @@ func (r *Result) ask() {
 			names = append(names, wording.Quote(strings.TrimSuffix(text, unsure)))
 		}
 	}
-	if names == nil {
-		return
+	if names != nil {
+		isNone := func(s string) bool { return s == "" }
+		r.note(first, askSettings, strings.Join(names, ", "), strings.Join(slices.DeleteFunc(how[:], isNone), "; "))
 	}
-	if apart != "" {
-		how = append(how, fmt.Sprintf(askLog, wording.Quote(apart)))
-	}
-	if chosen || apart != "" {
-		how = append(how, askChoice)
-	}
-	if set != "" {
-		how = append(how, fmt.Sprintf(askSetting, set, set))
-	}
-	r.note(first, askSettings, strings.Join(names, ", "), strings.Join(how, "; "))
 }

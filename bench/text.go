@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -337,8 +336,6 @@ func (t *textReader) header(line []byte) bool {
 		t.begin(run.devices.ranks != nil || run.layout.known)
 	case begins("Rank "):
 		return t.device(body)
-	case begins("Reducing maxBytes"):
-		t.r.note(t.line, "%s", quoted(body))
 	case begins("Out of bounds values"):
 		t.flush()
 		run.failed = bytes.HasSuffix(bytes.TrimSpace(body), []byte("FAILED"))
@@ -379,15 +376,13 @@ func (t *textReader) settings(body string) {
 // stepsOf returns the sizes from the first to the last.
 func stepsOf(first, last, step uint64, isFactor bool) (sizes []uint64) {
 	const most = 512 // a run that steps through more is not one that tunefit asks for
-	for size := first; size <= last && len(sizes) < most; {
+	for size, next := first, first; size <= last && len(sizes) < most; size = next {
 		sizes = append(sizes, size)
-		switch {
-		case isFactor && step > 1 && size > 0 && size <= math.MaxUint64/step:
-			size *= step
-		case !isFactor && step > 0 && size <= math.MaxUint64-step:
-			size += step
-		default:
-			return sizes
+		if next = size + step; isFactor {
+			next = size * step
+		}
+		if next <= size || isFactor && next/step != size { // it does not grow, or overflows
+			break
 		}
 	}
 	return sizes
