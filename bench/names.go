@@ -55,8 +55,8 @@ func fold(s string) string {
 	}, strings.ToLower(s))
 }
 
-// CellNamed reads the names of an algorithm and a protocol as logs print them, or the numbers of older ones. A name that
-// it does not know, such as that of a symmetric kernel, becomes Unknown.
+// CellNamed reads the names of an algorithm and a protocol as logs print them, or the numbers of older ones. A name
+// that it does not know, such as that of a symmetric kernel, becomes Unknown.
 func CellNamed(algo, proto string) nccl.Cell {
 	return nccl.Cell{Algo: algoNamed(algo), Proto: parseLabel(nccl.Protos, proto)}
 }
