@@ -10,13 +10,24 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// labels finds what the rows of a run ran with.
+// labels finds what the rows of a run ran with that are of one operation.
 type labels struct {
 	*testRun
-	scale  uint64 // from scaleOf
-	unsure bool   // nobody knows who chose, unless they tell
-	// Of variables: they say how many channels there are at least or at most, or force some.
+	op      operation
+	coll    nccl.Coll
+	refused string // why none of the rows can be used; empty: they can
+	scale   uint64 // from scaleOf
+	unsure  bool   // nobody knows who chose, unless they tell
+	// Of variables: what they ask for, and whether they say how many channels there are at least or at most, or force
+	// some.
+	asked                        nccl.Config
 	saysChannels, forcesChannels bool
+}
+
+func (u *testRun) labels(op operation, comm nccl.Comm, unsure bool) *labels {
+	says, forces := u.settings.saysChannels()
+	return &labels{u, op, collByName[string(op)], u.refused(op, comm), u.log.scaleOf(op, u.rows, comm.Ranks), unsure,
+		u.settings.config(op), says, forces}
 }
 
 // claim is what somebody says of a configuration.
@@ -55,9 +66,9 @@ func merge(claims ...claim) (c nccl.Config, from Origin, clash string) {
 // those asked for, as far as the communicator has them: NCCL uses fewer at small sizes, and a policy cannot change
 // that. Their number is NCCL's own where our tuner left it to NCCL, or asked for more than NCCL chose in a release that
 // only lets a tuner lower them.
-func (l *labels) ran(op operation, row *row) (c nccl.Config, own, agreed, found bool) {
-	c, agreed, found = l.log.ran(op, row.Bytes/l.scale, row.Pass)
-	decided := l.log.at(op, row.Bytes, row.Pass).decided
+func (l *labels) ran(row *row) (c nccl.Config, own, agreed, found bool) {
+	c, agreed, found = l.log.ran(l.op, row.Bytes/l.scale, row.Pass)
+	decided := l.log.at(l.op, row.Bytes, row.Pass).decided
 	if decided == nil {
 		return c, false, agreed, found
 	}
@@ -77,17 +88,16 @@ func (l *labels) ran(op operation, row *row) (c nccl.Config, own, agreed, found 
 
 // of finds what one row ran with, who says so and who chose it, where a tuner was loaded ("": none). The caller is
 // trusted most, then the row, NCCL's log and variables. clash is what they disagree about.
-func (l *labels) of(row *row, op operation, variables nccl.Config, tuner string) (c nccl.Config, from Origin,
-	by Selection, clash string) {
-	logged, ownChannels, agreed, found := l.ran(op, row)
+func (l *labels) of(row *row, tuner string) (c nccl.Config, from Origin, by Selection, clash string) {
+	logged, ownChannels, agreed, found := l.ran(row)
 	several := ""
 	if found && !agreed {
-		several = fmt.Sprintf(noteSeveral, op, row.Bytes)
+		several = fmt.Sprintf(noteSeveral, l.op, row.Bytes)
 	}
 	if !found || !agreed {
 		logged = noLabel
 	}
-	user, byRow := noLabel, originMeasured
+	user, variables, byRow := noLabel, l.asked, originMeasured
 	forcesCell := l.settings["NCCL_ALGO"] != "" || l.settings["NCCL_PROTO"] != "" || tuner != "" || l.forcesChannels
 	forcesChannels := l.saysChannels || tuner != ""
 	if said := l.opts.Config; said != nil {

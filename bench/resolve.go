@@ -58,34 +58,26 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 	if tuner != "" && u.log.obeyed == 0 && u.opts.Config == nil && u.settings.config(op) == noLabel {
 		r.note(u.line, noteTuner, tuner)
 	}
-	// What is known of all rows of an operation: a CSV file may have several.
-	type ofAll struct {
-		coll    nccl.Coll
-		refused string
-		asked   nccl.Config // by variables
-	}
-	all := map[operation]ofAll{}
-	l := labels{testRun: u, scale: u.log.scaleOf(op, u.rows, comm.Ranks), unsure: anyChose(unknown)}
-	l.saysChannels, l.forcesChannels = u.settings.saysChannels()
+	all := map[operation]*labels{} // a CSV file may have several
 	untold := unknown == nil && (u.isCSV && !u.tells || !u.isCSV && !u.mark.is && !u.complete)
 	r.Samples = slices.Grow(r.Samples, len(u.rows))
 	r.starts++
 	for i := range u.rows {
 		row := &u.rows[i]
 		op := cmp.Or(row.op, op)
-		of, known := all[op]
-		if !known {
-			of = ofAll{collByName[string(op)], u.refused(op, comm), u.settings.config(op)}
-			all[op] = of
+		l := all[op]
+		if l == nil {
+			l = u.labels(op, comm, anyChose(unknown))
+			all[op] = l
 		}
 		called := u.log.at(op, row.Bytes, row.Pass)
 		s := row.Sample
-		s.Coll, s.Nodes, s.Ranks = of.coll, cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
-		if row.failed && of.refused == "" {
+		s.Coll, s.Nodes, s.Ranks = l.coll, cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
+		if row.failed && l.refused == "" {
 			r.Failed = append(r.Failed, s)
 			continue
 		}
-		reason := cmp.Or(row.reason, of.refused)
+		reason := cmp.Or(row.reason, l.refused)
 		if reason == "" && called.missing {
 			reason = rejectNotOffered
 		}
@@ -96,7 +88,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 				by, with = "", untuned
 			}
 			var clash string
-			if s.Config, from, s.Selection, clash = l.of(row, op, of.asked, by); clash != "" {
+			if s.Config, from, s.Selection, clash = l.of(row, by); clash != "" {
 				r.note(row.line, "%s", clash)
 			}
 			if from == originNone && unknown != nil {
@@ -113,7 +105,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 			}
 			reason = s.unusable()
 		}
-		if of.refused == "" && (reason != "" || !vain.isMet(&s)) {
+		if l.refused == "" && (reason != "" || !vain.isMet(&s)) {
 			vain.unmet(s.Bytes, s.Pass)
 		}
 		if reason != "" {
