@@ -171,34 +171,30 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		j.log.note(p)
 	}
 	j.addDecisions(p)
-	if missed > 0 {
-		p.note("%d of %d calls were not recorded: their sequence numbers are missing, and their sizes are not known "+
-			"(dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
-	}
-	if j.unlisted > 0 {
-		p.note("%d calls are left out: a communicator had more call signatures than its recorder keeps", j.unlisted)
-	}
-	if n := from.groups(); n > 1 {
-		p.note("these are %d groups of processes that have no communicator in common: are they of one job? (needed: "+
-			"the files of one)", n)
-	}
-	if untimed > 0 {
-		p.note("%d of %d calls have no time: not all ranks of the communicator recorded them, with the GPU's time of the "+
-			"kernel (needed: the files of all ranks)", untimed, len(j.calls))
-	}
+	p.note(missed, "%d of %d calls were not recorded: their sequence numbers are missing, and their sizes are not known "+
+		"(dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
+	p.note(j.unlisted, "%d calls are left out: a communicator had more call signatures than its recorder keeps",
+		j.unlisted)
+	groups := from.groups()
+	p.note(groups-1, "these are %d groups of processes that have no communicator in common: are they of one job? "+
+		"(needed: the files of one)", groups)
+	p.note(untimed, "%d of %d calls have no time: not all ranks of the communicator recorded them, with the GPU's time "+
+		"of the kernel (needed: the files of all ranks)", untimed, len(j.calls))
 	for _, name := range slices.Sorted(maps.Keys(j.others)) {
-		p.note("%d records of %s are left out: NCCL asks no tuner about it", j.others[name], name)
+		p.note(1, "%d records of %s are left out: NCCL asks no tuner about it", j.others[name], name)
 	}
-	if j.unnamed > 0 {
-		p.note("%d decisions are left out: the log does not tell the nodes and ranks of their communicator", j.unnamed)
-	}
+	p.note(j.unnamed, "%d decisions are left out: the log does not tell the nodes and ranks of their communicator",
+		j.unnamed)
 	p.Notes = append(p.Notes, j.cut...)
 	p.sort()
 	return p, nil
 }
 
-func (p *Profile) note(format string, args ...any) {
-	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+// note notes something of which there are n, if there are any.
+func (p *Profile) note(n int, format string, args ...any) {
+	if n > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+	}
 }
 
 func (r *records) numRecords() (n int) {

@@ -305,16 +305,12 @@ func (l *jobLog) note(p *Profile) {
 			untold++
 		}
 	}
-	if untold > 0 {
-		p.note("of %d kinds of calls the log does not tell what ran (needed: TUNING in NCCL_DEBUG_SUBSYS, and the log "+
-			"of the first rank)", untold)
-	}
-	if l.unknown > 0 {
-		p.note("%d calls are left out: the log does not tell the ranks of their communicator (needed: INIT and COLL "+
-			"in NCCL_DEBUG_SUBSYS)", l.unknown)
-	}
+	p.note(untold, "of %d kinds of calls the log does not tell what ran (needed: TUNING in NCCL_DEBUG_SUBSYS, and the "+
+		"log of the first rank)", untold)
+	p.note(l.unknown, "%d calls are left out: the log does not tell the ranks of their communicator (needed: INIT and "+
+		"COLL in NCCL_DEBUG_SUBSYS)", l.unknown)
 	if l.Direct {
-		p.note("RCCL's direct access (DDA) was ready: no log has the calls that it runs, and no tuner is asked about " +
+		p.note(1, "RCCL's direct access (DDA) was ready: no log has the calls that it runs, and no tuner is asked about "+
 			"them (RCCL_DDA_ENABLE=0 turns it off)")
 	}
 }

@@ -278,6 +278,6 @@ func (j *Job) addDecisions(p *Profile) {
 		}
 	}
 	if len(j.decided) > 0 && len(j.found)+len(j.log.found) == 0 {
-		p.note("the library's log tells which calls a job makes and what runs them, not how often nor how long")
+		p.note(1, "the library's log tells which calls a job makes and what runs them, not how often nor how long")
 	}
 }

@@ -379,43 +379,29 @@ func ReadModel(in *cli.Inputs, file string) (m *model.Model, text []byte, err er
 // About returns notes on a decider: what the library would warn of, and for each communicator why the model abstains.
 // With allGather it adds which channel counts of AllGather are left to NCCL.
 func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []string) {
-	var views []*policy.EngineView
+	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", a.Costs.NCCL)
 	for _, c := range comms {
-		views = append(views, a.view(d, c))
-	}
-	notes = slices.Clone(a.Notes) // a view may have added to them
-	for i, c := range comms {
-		view := views[i]
+		view := a.view(d, c) // it may add to the Asker's notes
 		if why := view.ModelAbstains(); why != "" && view.Empty() {
 			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", c,
 				d.Model, why))
 		}
-		if !allGather {
-			continue
+		rows, first, model := view.UncheckedAllGathers()
+		if allGather && rows > 0 {
+			notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s",
+				d.Policy, first.Line, wording.Plural(rows, "row"), why))
 		}
-		for _, note := range d.uncheckedNotes(view, a.Costs.NCCL) {
-			if !slices.Contains(notes, note) {
-				notes = append(notes, note)
-			}
+		if allGather && model {
+			notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s",
+				d.Model, why))
 		}
 	}
-	return notes
-}
-
-// uncheckedNotes says which channel counts for AllGather are left to a release of NCCL.
-func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (notes []string) {
-	rows, first, model := view.UncheckedAllGathers()
-	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)
-	if rows > 0 {
-		notes = append(notes,
-			fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.Policy,
-				first.Line, wording.Plural(rows, "row"), why))
+	for i, note := range notes { // of several communicators the same is said once
+		if !slices.Contains(notes[:i], note) {
+			a.note("%s", note)
+		}
 	}
-	if model {
-		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s",
-			d.Model, why))
-	}
-	return notes
+	return slices.Clone(a.Notes)
 }
 
 // Question is one call on a communicator, without NCCL's estimates.
