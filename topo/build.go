@@ -658,19 +658,8 @@ func zhaoxinModel(family, model int) CPUModel {
 // Bandwidths in GB/s, as in NCCL's graph/topo.h and topo.cc. They are what one direction of a link sustains for
 // NCCL's traffic, which is less than the nominal rate.
 const (
-	bwLocal      = 5000 // within a device
-	bwMLOPart    = 2618 // between the two halves of a split GPU
-	bwPOWER9     = 32   // X-bus
-	bwARM        = 6
-	bwAMD        = 16 // Infinity Fabric, up to Zen 2
-	bwZen3       = 24
-	bwZen5       = 32
-	bwBroadwell  = 6  // QPI
-	bwSkylake    = 10 // UPI, also Cascade Lake and Ice Lake
-	bwSapphire   = 22 // UPI, Sapphire Rapids
-	bwEmerald    = 40 // UPI, Emerald Rapids and later
-	bwZhaoxin    = 6  // ZPI
-	bwYongfeng   = 9
+	bwLocal      = 5000  // within a device
+	bwMLOPart    = 2618  // between the two halves of a split GPU
 	defaultMbps  = 10000 // of a network port whose speed is missing, 0 or negative
 	defaultWidth = 16    // PCI lanes, where the width is 0 or missing
 )
@@ -720,32 +709,25 @@ func netBW(mbps int) Float32 {
 
 // interCPUBW is the bandwidth from one CPU to the other CPUs of its host.
 func interCPUBW(c *CPU) float32 {
-	switch c.Arch {
-	case ArchPOWER:
-		return bwPOWER9
-	case ArchARM:
-		return bwARM
-	case ArchX86:
-		switch c.Vendor {
-		case VendorIntel:
-			return [...]float32{ModelBroadwell: bwBroadwell, ModelSkylake: bwSkylake, ModelSapphire: bwSapphire,
-				ModelEmerald: bwEmerald}[c.Model]
-		case VendorAMD:
-			switch c.Model {
-			case ModelZen3:
-				return bwZen3
-			case ModelZen5:
-				return bwZen5
-			}
-			return bwAMD
-		case VendorZhaoxin:
-			if c.Model == ModelYongfeng {
-				return bwYongfeng
-			}
-			return bwZhaoxin
-		}
+	if bw, known := interCPU[*c]; known {
+		return bw
 	}
 	return bwLocal
+}
+
+var interCPU = map[CPU]float32{
+	{ArchPOWER, -1, -1}:                     32, // X-bus
+	{ArchARM, -1, -1}:                       6,
+	{ArchX86, VendorIntel, ModelBroadwell}:  6,  // QPI
+	{ArchX86, VendorIntel, ModelSkylake}:    10, // UPI, also Cascade Lake and Ice Lake
+	{ArchX86, VendorIntel, ModelSapphire}:   22,
+	{ArchX86, VendorIntel, ModelEmerald}:    40, // and later
+	{ArchX86, VendorAMD, -1}:                16, // Infinity Fabric
+	{ArchX86, VendorAMD, ModelZen1}:         16,
+	{ArchX86, VendorAMD, ModelZen3}:         24,
+	{ArchX86, VendorAMD, ModelZen5}:         32,
+	{ArchX86, VendorZhaoxin, -1}:            6, // ZPI
+	{ArchX86, VendorZhaoxin, ModelYongfeng}: 9,
 }
 
 // keyword is an entry of a table that is searched by prefix.

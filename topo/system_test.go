@@ -188,8 +188,8 @@ func TestInterCPUBandwidth(t *testing.T) {
 		{CPU{Arch: ArchX86, Vendor: VendorZhaoxin, Model: zhaoxinModel(7, 0x5b)}, 9},
 		{CPU{Arch: ArchX86, Vendor: VendorZhaoxin, Model: zhaoxinModel(7, 0x3b)}, 6},
 		{CPU{Arch: ArchX86}, 5000},
-		{CPU{Arch: ArchPOWER}, 32},
-		{CPU{Arch: ArchARM}, 6},
+		{CPU{ArchPOWER, -1, -1}, 32},
+		{CPU{ArchARM, -1, -1}, 6},
 		{CPU{}, 5000},
 	} {
 		if got := interCPUBW(&tt.cpu); got != tt.want {
