@@ -138,30 +138,29 @@ func offersGDR(fs sysfs) bool {
 // socketInterfaces lists the interfaces that NCCL's socket plugin takes without NCCL_SOCKET_IFNAME: those whose name
 // starts with ib; else all but docker, lo and virbr; else the docker, lo or virbr interfaces, the first kind that
 // exists.
-func socketInterfaces(fs sysfs) []nic {
+func socketInterfaces(fs sysfs) (nics []nic) {
 	running := runningInterfaces(fs)
-	last := []string{"docker", "lo", "virbr"}
-	picks := []func(string) bool{
-		func(name string) bool { return strings.HasPrefix(name, "ib") },
-		func(name string) bool {
-			return !slices.ContainsFunc(last, func(p string) bool { return strings.HasPrefix(name, p) })
-		},
-	}
-	for _, prefix := range last {
-		picks = append(picks, func(name string) bool { return strings.HasPrefix(name, prefix) })
-	}
-	for _, pick := range picks {
-		var nics []nic
+	for _, kind := range []string{"ib", "", "docker", "lo", "virbr"} {
 		for _, name := range running {
-			if pick(name) && len(nics) < maxSocketIfs {
+			if kindOf(name) == kind && len(nics) < maxSocketIfs {
 				nics = append(nics, socketNIC(fs, name, len(nics)))
 			}
 		}
 		if len(nics) > 0 {
-			return nics
+			break
 		}
 	}
-	return nil
+	return nics
+}
+
+// kindOf is how the name of an interface begins; "" for all that are not special.
+func kindOf(name string) string {
+	for _, kind := range []string{"ib", "docker", "lo", "virbr"} {
+		if strings.HasPrefix(name, kind) {
+			return kind
+		}
+	}
+	return ""
 }
 
 func socketNIC(fs sysfs, name string, dev int) nic {
