@@ -176,12 +176,11 @@ func (c *Communicator) AtTrigger(call uint64) (changed bool, err error) {
 	if c.member == nil {
 		return false, errors.New("there is nothing to change")
 	}
-	before := c.inForce()
-	_, err = c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
-	if changed = c.inForce() != before; changed {
-		c.metrics.Follow(c.inForce().Engine())
+	next, err := c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
+	if next != nil {
+		c.metrics.Follow(next.(*snapshot).Engine())
 	}
-	return changed, err
+	return next != nil, err
 }
 
 // state is what the metrics show of the communicator.

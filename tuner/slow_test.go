@@ -40,11 +40,6 @@ func (s slowStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	return s.Store.Get(ctx, key)
 }
 
-// inForce is the version of a rank that makes no calls.
-type inForce struct{ *policyfile.Version }
-
-func (inForce) Retire() {}
-
 // A place that is missing when a process creates its first communicator, and slow when it creates
 // the next, does not let the process start on another version than the rank that was there first.
 func TestSlowStoreIsAwaited(t *testing.T) {
@@ -74,7 +69,7 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 					Ranks: info.Ranks, Identity: "first",
 					Store: r.store, Poller: r.poller, Clock: p.clock, Timing: r.timing, Log: telemetry.Log{},
 					Counter: &agree.Counter{}, Own: own.ID(), OwnContent: own.Content(),
-					Stage: func([]byte, string, agree.Ranks) (agree.Snapshot, error) { return inForce{own}, nil }})
+					Stage: func([]byte, string, agree.Ranks) (agree.Snapshot, error) { return own, nil }})
 				if err != nil {
 					t.Fatal(err)
 				}

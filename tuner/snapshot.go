@@ -11,7 +11,6 @@ import (
 // snapshot is a version of the policy as one communicator uses it.
 type snapshot struct {
 	*policyfile.Version
-	comm *Communicator
 	view *policy.EngineView
 	// decisions, if not nil, gets each decision as text.
 	decisions    *telemetry.DecisionLog
@@ -35,7 +34,7 @@ func (c *Communicator) newSnapshot(v *policyfile.Version, name string) *snapshot
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	s := &snapshot{Version: v, comm: c, view: e.For(policy.Comm{
+	s := &snapshot{Version: v, view: e.For(policy.Comm{
 		Comm: c.info.Comm, NVLDomains: c.info.NVLDomains, NCCL: c.info.NCCL, Name: name,
 	})}
 	if c.log.Emit != nil { // each row is reported once, so to somebody who listens
@@ -51,9 +50,6 @@ func (c *Communicator) newSnapshot(v *policyfile.Version, name string) *snapshot
 	c.logUnchecked(s.view)
 	return s
 }
-
-// Retire implements agree.Snapshot. Nothing is to be done.
-func (s *snapshot) Retire() {}
 
 // survive recovers from a panic on one of the plugin's own goroutines, where it would end the
 // job.

@@ -31,7 +31,6 @@ func (m *Member) run() {
 			wait = m.step(c)
 		}
 		m.flushLog()
-		m.retireOld()
 		m.removeObsolete()
 		if wait > 0 {
 			sleep(m.ctx, m.cfg.Clock, wait, m.wake)

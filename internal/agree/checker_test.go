@@ -23,10 +23,9 @@ type checker struct {
 	owner      map[int]string             // slot to identity
 	arrived    map[string]map[uint64]bool // per identity: changes for which its arrival has landed
 	props      map[uint64]Proposal        // by k
-	live       map[*rank]map[*snapshot]bool
-	version    map[*rank]uint64    // k in force
-	hashes     map[string][]uint64 // per identity: the hash before each call it has come to
-	shapes     map[string][]uint64 // and what the call was
+	version    map[*rank]uint64           // k in force
+	hashes     map[string][]uint64        // per identity: the hash before each call it has come to
+	shapes     map[string][]uint64        // and what the call was
 }
 
 func (c *checker) init() {
@@ -39,7 +38,6 @@ func (c *checker) init() {
 	c.arrived = map[string]map[uint64]bool{}
 	c.shapes = map[string][]uint64{}
 	c.props = map[uint64]Proposal{}
-	c.live = map[*rank]map[*snapshot]bool{}
 	c.version = map[*rank]uint64{}
 	c.hashes = map[string][]uint64{}
 }
@@ -165,7 +163,6 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	if !ok {
 		c.used[r.comm][call] = version
 	}
-	retired := by.retired
 	var broken uint64
 	for change := range c.arrived[r.identity()] {
 		if k <= change {
@@ -178,9 +175,6 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	}
 	if broken > 0 {
 		c.violation(2, "rank %d decides call %d without knowing change %d", r.id, n, broken)
-	}
-	if retired {
-		c.violation(0, "rank %d decides call %d by a retired snapshot", r.id, n)
 	}
 }
 
@@ -215,40 +209,6 @@ func (c *checker) waited(r *rank, n uint64, d time.Duration) {
 	c.mu.Unlock()
 	if !ok && !c.w.vanishes {
 		c.violation(7, "rank %d waited %v at call %d, where no barrier can be", r.id, d, n)
-	}
-}
-
-func (c *checker) staged(r *rank, content string) *snapshot {
-	s := &snapshot{r: r, content: content}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.live[r] == nil {
-		c.live[r] = map[*snapshot]bool{}
-	}
-	c.live[r][s] = true
-	return s
-}
-
-func (c *checker) retire(r *rank, s *snapshot) {
-	c.mu.Lock()
-	twice := s.retired
-	s.retired = true
-	delete(c.live[r], s)
-	c.mu.Unlock()
-	if twice {
-		c.violation(0, "rank %d: snapshot %q is retired twice", r.id, s.content)
-	}
-}
-
-// closed watches that nothing is left of a member but its last snapshot.
-func (c *checker) closed(r *rank, m *Member) {
-	c.mu.Lock()
-	left := len(c.live[r])
-	last := c.live[r][m.inForce.Snapshot.(*snapshot)]
-	c.mu.Unlock()
-	if left != 1 || !last {
-		c.violation(0, "rank %d: %d snapshots are left after finalize, the one in force among them: %v",
-			r.id, left, last)
 	}
 }
 

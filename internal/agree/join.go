@@ -49,10 +49,6 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg.Counter.All.Store(1)
 	if err := m.join(ctx); err != nil {
 		m.stop()
-		m.retireAll()
-		if m.inForce.Snapshot != nil {
-			m.inForce.Snapshot.Retire()
-		}
 		return nil, err
 	}
 	m.flushLog()
@@ -78,10 +74,7 @@ func (m *Member) join(ctx context.Context) error {
 			return err
 		}
 		m.keys, m.slot = keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)), -1 // see parseCommKey
-		if m.inForce.Snapshot != nil {
-			m.retired.add(m.inForce.Snapshot)
-			m.inForce = InForce{}
-		}
+		m.inForce = InForce{}
 	}
 }
 
@@ -252,7 +245,6 @@ func (m *Member) stage(ctx context.Context, v VersionID, content []byte) (Snapsh
 		return nil, err
 	}
 	if snapshot.EffectDigest() != v.EffectDigest {
-		m.retired.add(snapshot)
 		return nil, ErrMixedBuilds
 	}
 	return snapshot, nil

@@ -29,16 +29,7 @@ func (m *Member) Close() {
 	}
 	m.stop()
 	<-m.done
-	m.retireAll()
 	m.flushLog()
-}
-
-// retireAll retires every snapshot but the one in force.
-func (m *Member) retireAll() {
-	m.mu.Lock()
-	m.dropStaged()
-	m.mu.Unlock()
-	m.retireOld()
 }
 
 // leave aborts change c, which would wait for this rank, and puts the record that this rank

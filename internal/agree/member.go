@@ -50,9 +50,6 @@ type Log interface {
 // Stage does, and in Close.
 type Snapshot interface {
 	EffectDigest() string // digest of what it means to this rank
-	// Retire is called once the snapshot is no longer in force, or will never be. It is not called for the
-	// snapshot that is in force at the end.
-	Retire()
 }
 
 // An Observer hears how a member's changes end. It is called with the member's mutex held, also
@@ -95,7 +92,6 @@ type Member struct {
 	// Any goroutine adds to these, with or without mu. They are emptied without mu, because
 	// that takes longer than a moment.
 	logLines queue[func(slot string)]
-	retired  queue[Snapshot]
 	obsolete queue[string] // keys of records that nobody reads again
 
 	slowPut atomic.Int64 // the time of the slowest put lately; the background stores it
@@ -380,20 +376,14 @@ func (m *Member) withdraw(why Reason) {
 	m.wakeUp()
 }
 
-// dropStaged retires what was staged for a change that does not come.
-func (m *Member) dropStaged() {
-	if m.change.snapshot != nil {
-		m.retired.add(m.change.snapshot)
-		m.change.snapshot = nil
-	}
-}
+// dropStaged forgets what was staged for a change that does not come.
+func (m *Member) dropStaged() { m.change.snapshot = nil }
 
 // putInForce brings a version into force at v.From. The caller is the main thread and holds the mutex.
 func (m *Member) putInForce(v InForce) {
 	e, mine, meaning := m.pending, m.change.mine, v.Snapshot.EffectDigest()
 	own := e != nil && !e.proposed && e.EffectDigest == meaning
 	edited := own || !mine // what other ranks propose are edits
-	m.retired.add(m.inForce.Snapshot)
 	v.Proposed, v.LatestEdit = !edited, m.inForce.LatestEdit
 	if edited {
 		m.editUnreported, v.LatestEdit = true, meaning

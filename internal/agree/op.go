@@ -111,13 +111,6 @@ func (m *Member) flushLog() {
 	}
 }
 
-// retireOld tells snapshots that they are no longer needed.
-func (m *Member) retireOld() {
-	for _, snapshot := range m.retired.take() {
-		snapshot.Retire()
-	}
-}
-
 // removeObsolete removes this rank's records that nobody reads again. It tries once, since
 // they only take up space.
 func (m *Member) removeObsolete() {

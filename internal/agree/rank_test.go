@@ -47,12 +47,9 @@ type rank struct {
 type snapshot struct {
 	r       *rank
 	content string
-	retired bool
 }
 
 func (s *snapshot) EffectDigest() string { return s.r.meaning(s.content) }
-
-func (s *snapshot) Retire() { s.r.w.check.retire(s.r, s) }
 
 func meaning(content string) string { return strings.TrimSpace(strings.SplitN(content, "#", 2)[0]) }
 
@@ -141,7 +138,7 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 					return nil, err
 				}
 			}
-			return r.w.check.staged(r, string(content)), nil
+			return &snapshot{r: r, content: string(content)}, nil
 		},
 	})
 	return m, poller, err
@@ -179,7 +176,6 @@ func (r *rank) finalize() {
 	if d := time.Since(began); d > leaveLimit+100*time.Millisecond {
 		r.w.check.violation(0, "rank %d: finalize took %v", r.id, d)
 	}
-	r.w.check.closed(r, m)
 }
 
 // step makes the rank's next call, and before it one that only this rank makes if the

@@ -30,9 +30,6 @@ type Text string
 // EffectDigest implements agree.Snapshot.
 func (s Text) EffectDigest() string { return string(s) }
 
-// Retire implements agree.Snapshot.
-func (Text) Retire() {}
-
 // RankPart is a process's part in Agreement: one rank that makes a call each
 // millisecond from a given moment until it is told to stop, and prints at which ones it switched.
 func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
