@@ -3,6 +3,8 @@ package sweep
 import (
 	"slices"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 // A sweep that is given other sizes measures the default there, and each family, and nothing at the others.
@@ -42,5 +44,20 @@ func TestOtherChannelsAreFresh(t *testing.T) {
 	o.Choices.Channels = []int{4, 8, 12, 64}
 	if got := s.fresh(o.Keys[0]); !slices.Equal(got, []int{12, 64}) {
 		t.Errorf("fresh are %v", got)
+	}
+}
+
+// Where a start takes a minute besides its calls, a round has more candidates.
+func TestDearStartsMeasureMore(t *testing.T) {
+	s, err := Open(optionsOf(t, t.TempDir(), 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for seconds, want := range map[float64]int{6: 0, 90: 2 * fit.Wide} {
+		s.journal.runs[0].Seconds = seconds
+		if _, space, err := s.known(s.Keys[0]); err != nil || space.Wide != want {
+			t.Errorf("a start of %v s: %v, a round has %d candidates, want %d", seconds, err, space.Wide, want)
+		}
 	}
 }
