@@ -98,6 +98,23 @@ func TestRunsApart(t *testing.T) {
 	}
 }
 
+// A process that begins later prints its header among the rows of another one, whose rows then stand below it.
+func TestRowsBelowAnothersHeader(t *testing.T) {
+	rows := func(us float64) (rows [3]string) {
+		for i := range rows {
+			rows[i] = line(1<<(20+2*i), "sum", -1, us, us, 1.5)
+		}
+		return rows
+	}
+	begin := strings.Replace(head("all_reduce_perf", 1, 4), "minBytes 1024 maxBytes 4096 step: 2", "minBytes 1048576 "+
+		"maxBytes 16777216 step: 4", 1)
+	a, b := rows(40), rows(60)
+	r, err := Read(strings.NewReader(begin+a[0]+begin+b[0]+a[1]+b[1]+a[2]+b[2]+tail(0)), "x.log", Options{})
+	if err != nil || len(r.Samples) != 2 || len(r.Rejected) != 1 || r.Rejected[0].Reason != rejectMixed {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
 // nccl-tests prints a row in pieces, and Open MPI puts its tag before each.
 func TestTagsInsideRows(t *testing.T) {
 	for _, tag := range []string{"[1,0]<stdout>:", "[prterun-head-7@1,0]<stdout>: ", "Tue Feb  3 10:11:12 2026[1,12]<stdout>:",

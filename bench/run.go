@@ -143,6 +143,7 @@ func (u *testRun) countPasses() {
 	type pass struct {
 		number int
 		last   uint64 // bytes of its last row
+		grew   bool   // its last row is larger than the one before it
 	}
 	tables := map[table]pass{}
 	for i := range u.rows {
@@ -153,6 +154,10 @@ func (u *testRun) countPasses() {
 		of := table{r.DType, r.RedOp, r.root, r.InPlace}
 		p := tables[of]
 		again := r.Bytes == p.last && len(u.sizes) < 2 // else two sizes may have been rounded to the same one
+		const least = 1 << 16                          // those above are not
+		u.mixed = u.mixed || p.grew && r.Bytes == p.last && r.Bytes > least && len(u.sizes) > 1 &&
+			u.sizes[1] >= 2*u.sizes[0]
+		p.grew = p.number > 0 && r.Bytes > p.last
 		if p.number == 0 || r.Bytes < p.last || again {
 			p.number++
 		}
