@@ -85,14 +85,13 @@ func (r *Rule) varies(report func(column, format string, args ...any)) {
 			"of each)")
 		return
 	}
-	if bits.OnesCount16(r.Cells.algos) != 1 {
-		report("algorithm", "algorithm %s: NCCL chooses one by size (needed: one)",
-			setText(r.Cells.algos, everyCell.algos, nccl.Algos))
+	one := func(column string, n int, set string) {
+		if n != 1 {
+			report(column, "%s %s: NCCL chooses one by size (needed: one)", column, set)
+		}
 	}
-	if bits.OnesCount8(r.Cells.protos) != 1 {
-		report("protocol", "protocol %s: NCCL chooses one by size (needed: one)",
-			setText(r.Cells.protos, everyCell.protos, nccl.Protos))
-	}
+	one("algorithm", bits.OnesCount16(r.Cells.algos), setText(r.Cells.algos, everyCell.algos, nccl.Algos))
+	one("protocol", bits.OnesCount8(r.Cells.protos), setText(r.Cells.protos, everyCell.protos, nccl.Protos))
 	if r.Channels == 0 && r.canSetChannels() {
 		report("channels", "the row leaves channels to NCCL, which chooses by size (needed: 1 to %d)",
 			nccl.MaxChannels)

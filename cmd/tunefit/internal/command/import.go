@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -292,11 +293,10 @@ func labelCounts(r *bench.Result) string {
 // ofJob reports whether import makes a job profile: --profile asks for it, or a file is the recorder's or the
 // inspector's.
 func (f *importFlags) ofJob(files []string) (job bool, err error) {
-	for _, file := range files {
+	job = f.profile || slices.ContainsFunc(files, func(file string) bool {
 		kind, _ := f.in.Kind(file) // reading it says why
-		job = job || kind == cli.KindRecording
-	}
-	job = job || f.profile
+		return kind == cli.KindRecording
+	})
 	switch {
 	case job && (f.coll != "" || f.comm != "" || f.algo != "" || f.proto != "" || f.channels != 0 || f.byDefault):
 		return job, cli.Usagef("--coll, --comm, --algo, --proto, --channels and --default are for measurements, not for " +

@@ -141,13 +141,8 @@ them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
 
 func checkHosts(nodes []int) error {
 	const most = 1 << 20
-	for _, n := range nodes {
-		if n < 1 || n > most {
-			return cli.Usagef("--nodes %d: a communicator has 1 to %d hosts", n, most)
-		}
-	}
-	if len(nodes) == 0 {
-		return cli.Usagef("--nodes is empty")
+	if len(nodes) == 0 || slices.Min(nodes) < 1 || slices.Max(nodes) > most {
+		return cli.Usagef("--nodes %v (allowed: communicators of 1 to %d hosts)", nodes, most)
 	}
 	return nil
 }
