@@ -301,7 +301,7 @@ func TestTopoBadCommandLines(t *testing.T) {
 		{[]string{h100, h100}, cli.ExitUsage, "2 arguments given"},
 		{[]string{h100 + ".absent"}, cli.ExitFailed, "no such file or directory"},
 		{[]string{bad}, cli.ExitFailed, "bad.xml:2:7: <cpu> of line 2 is not closed"},
-		{[]string{"tuning", h100, "--nodes", "0"}, cli.ExitUsage, "--nodes 0"},
+		{[]string{"tuning", h100, "--nodes", "0"}, cli.ExitUsage, "--nodes [0]"},
 		{[]string{"explain", "gpu0", "--topo", h100}, cli.ExitUsage, "1 argument given"},
 		{[]string{"explain", "gpu0", "mlx5_12", "--topo", h100}, cli.ExitFailed,
 			`no "mlx5_12" in this system (did you mean "mlx5_10"; known: gpu0, `},
