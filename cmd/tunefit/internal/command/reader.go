@@ -158,7 +158,7 @@ func (in *reader) each(files []string, take func(r *bench.Result, digest string)
 		case err != nil:
 			in.fail(file, err)
 		case in.known[digest] != "":
-			in.notes = append(in.notes, bench.Note{File: r.File, Text: "the same as " + in.known[digest] + ": read once"})
+			in.notes = append(in.notes, bench.Note{File: r.File, Text: sameAs + in.known[digest] + ": read once"})
 		case !in.anyway && r.Doubt() != nil:
 			in.failed = append(in.failed,
 				fmt.Errorf("%w\nthat is too much of %s to trust the rest (--force reads it anyway)", r.Doubt(), r.File))
@@ -168,6 +168,8 @@ func (in *reader) each(files []string, take func(r *bench.Result, digest string)
 		}
 	}
 }
+
+const sameAs = "the same as "
 
 // finish says what became of files that hold NCCL's log and no time, as all files have been read. It prints what there
 // is to note of all, of many files the same once, and returns what keeps them from being read.
@@ -181,7 +183,13 @@ func (in *reader) finish(notes io.Writer) error {
 			in.fail(file, in.apart[file])
 		}
 	}
-	for _, alike := range cli.Groups(in.notes, func(n bench.Note) string { return n.Text }) {
+	text := func(n bench.Note) string {
+		if strings.HasPrefix(n.Text, sameAs) { // each file that is left out is named
+			return n.String()
+		}
+		return n.Text
+	}
+	for _, alike := range cli.Groups(in.notes, text) {
 		if more := len(alike) - 1; more > 0 {
 			alike[0].Text += fmt.Sprintf(" (and %s alike)", wording.Plural(more, "place"))
 		}
