@@ -49,10 +49,11 @@ func merge(claims ...claim) (c nccl.Config, from Origin, clash string) {
 			switch what := [...]string{"the algorithm", "the protocol", "the number of channels"}[i]; {
 			case used[i] == 0:
 				used[i], by[i] = told, claim.from
-			case used[i] == told || clash != "" || i == 2 && by[i] == originMeasured: // fewer may run than are asked for
+			case used[i] == told || clash != "" || i == 2 && by[i] == originMeasured: // fewer run than asked for
 			default:
 				said := func(part int) string {
-					return [...]string{nccl.Algo(part - 1).String(), nccl.Proto(part - 1).String(), strconv.Itoa(part)}[i]
+					return [...]string{nccl.Algo(part - 1).String(), nccl.Proto(part - 1).String(),
+						strconv.Itoa(part)}[i]
 				}
 				clash = fmt.Sprintf(noteClash, what, said(used[i]), by[i], said(told), claim.from)
 			}

@@ -26,8 +26,8 @@ var (
 // with other numbers and words.
 type scanner struct {
 	tag string // the last one
-	// hosts of NCCL's log and of the list of devices. They show where a row ends that has a line of the log glued to it,
-	// such as "sum      -1node7:12:12 [0] NCCL INFO".
+	// hosts of NCCL's log and of the list of devices. They show where a row ends that has a line of the log glued to
+	// it, such as "sum      -1node7:12:12 [0] NCCL INFO".
 	hosts map[string]bool
 }
 

@@ -340,7 +340,8 @@ func (p *xmlParser) element(parent openElement, name string, attrs []byte) (e *E
 	}
 	if known = parent.keep && slices.Contains(childrenOf[parent.Name], name); known {
 		if len(parent.Children) == MaxChildren {
-			return nil, false, p.errorf("<%s> of line %d has more than %d children", parent.Name, parent.Line, MaxChildren)
+			return nil, false, p.errorf("<%s> of line %d has more than %d children", parent.Name, parent.Line,
+				MaxChildren)
 		}
 		if p.known++; p.known == MaxKnown+1 {
 			p.beyond = p.errorf("more than %d elements, which NCCL refuses", MaxKnown)

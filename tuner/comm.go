@@ -33,8 +33,8 @@ type CommInfo struct {
 
 	// Counter is the host's count of calls. Without one, the start version stays for good: NCCL asks nothing.
 	Counter *agree.Counter
-	// CallsBy, if not nil, are counts of calls by decider, telemetry.MaxDeciders of them. The thread that makes the calls
-	// writes them, until Close.
+	// CallsBy, if not nil, are counts of calls by decider, telemetry.MaxDeciders of them. The thread that makes the
+	// calls writes them, until Close.
 	CallsBy []atomic.Uint64
 	// Clock is the host's. Without one the job compares nothing.
 	Clock *trial.Clock

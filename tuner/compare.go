@@ -28,8 +28,8 @@ func (c *Communicator) takeTurns(change time.Duration) {
 		return
 	}
 	log := c.log.About(about(c.info))
-	config := trial.Config{Evidence: trial.Evidence{Key: c.key(), Comm: c.info.Comm}, Versions: memberVersions{c.member},
-		Change: change, Canary: c.settings.canary, Clock: c.info.Clock,
+	config := trial.Config{Evidence: trial.Evidence{Key: c.key(), Comm: c.info.Comm},
+		Versions: memberVersions{c.member}, Change: change, Canary: c.settings.canary, Clock: c.info.Clock,
 		Peers: &c.plugin.peers, Peer: peer, Log: log, Save: c.keeper(log, c.member.PublishStatus)}
 	if c.settings.learn != "" {
 		base := c.inForce().Version

@@ -171,15 +171,15 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		j.log.note(p)
 	}
 	j.addDecisions(p)
-	p.note(missed, "%d of %d calls were not recorded: their sequence numbers are missing, and their sizes are not known "+
-		"(dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
+	p.note(missed, "%d of %d calls were not recorded: their sequence numbers are missing, and their sizes are not "+
+		"known (dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
 	p.note(j.unlisted, "%d calls are left out: a communicator had more call signatures than its recorder keeps",
 		j.unlisted)
 	groups := from.groups()
 	p.note(groups-1, "these are %d groups of processes that have no communicator in common: are they of one job? "+
 		"(needed: the files of one)", groups)
-	p.note(untimed, "%d of %d calls have no time: not all ranks of the communicator recorded them, with the GPU's time "+
-		"of the kernel (needed: the files of all ranks)", untimed, len(j.calls))
+	p.note(untimed, "%d of %d calls have no time: not all ranks of the communicator recorded them, with the GPU's "+
+		"time of the kernel (needed: the files of all ranks)", untimed, len(j.calls))
 	for _, name := range slices.Sorted(maps.Keys(j.others)) {
 		p.note(1, "%d records of %s are left out: NCCL asks no tuner about it", j.others[name], name)
 	}

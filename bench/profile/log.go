@@ -310,7 +310,7 @@ func (l *jobLog) note(p *Profile) {
 	p.note(l.unknown, "%d calls are left out: the log does not tell the ranks of their communicator (needed: INIT and "+
 		"COLL in NCCL_DEBUG_SUBSYS)", l.unknown)
 	if l.Direct {
-		p.note(1, "RCCL's direct access (DDA) was ready: no log has the calls that it runs, and no tuner is asked about "+
-			"them (RCCL_DDA_ENABLE=0 turns it off)")
+		p.note(1, "RCCL's direct access (DDA) was ready: no log has the calls that it runs, and no tuner is asked "+
+			"about them (RCCL_DDA_ENABLE=0 turns it off)")
 	}
 }

@@ -394,7 +394,8 @@ func (r *race) neighbours(i int) (all []nccl.Config) {
 			continue
 		}
 		d, _ := r.at(j, ByDefault)
-		if c := r.seen[j][0]; c.Micros < (1-wins)*d.Micros && slices.Contains(r.counts(c.Config.Cell, i), c.Config.Channels) {
+		c := r.seen[j][0]
+		if c.Micros < (1-wins)*d.Micros && slices.Contains(r.counts(c.Config.Cell, i), c.Config.Channels) {
 			all = append(all, c.Config)
 		}
 	}

@@ -179,8 +179,8 @@ func (e *Evidence) check() error {
 				wrong = wrong || k < -1 || k >= len(e.Factors[j].Arms)
 			}
 			if wrong {
-				return fmt.Errorf("block %d of %s: candidates %v, mean %g, variance %g, steps %d, made %g (needed: one of "+
-					"each of %d factors; allowed: up to %d, and %d steps)", i+1, wording.Quote(run.Comm),
+				return fmt.Errorf("block %d of %s: candidates %v, mean %g, variance %g, steps %d, made %g (needed: one "+
+					"of each of %d factors; allowed: up to %d, and %d steps)", i+1, wording.Quote(run.Comm),
 					b.Arms[:min(len(b.Arms), 20)], b.Mean, b.Variance, b.Steps, b.Made, len(e.Factors), most,
 					int(mostSteps))
 			}
@@ -196,7 +196,8 @@ func (e *Evidence) Add(directory []Evidence) (inVain bool) {
 	had := make([]bool, len(e.Factors))
 	inVain = true
 	for _, other := range directory {
-		here := make([]int, len(other.Factors)) // which of the own factors it is; -1: none, or one that others have told of
+		// Which of the own factors each is; -1: none, or one that others have told of.
+		here := make([]int, len(other.Factors))
 		for i, f := range other.Factors {
 			if here[i] = slices.IndexFunc(e.Factors, f.same); here[i] >= 0 && had[here[i]] {
 				here[i] = -1
