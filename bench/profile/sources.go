@@ -205,7 +205,7 @@ const unnamedComm = "0x0"
 
 // decisions are those of a log, by communicator.
 type decisions struct {
-	// comms has the communicator of a name, "": of any. The zero value: they differ, and nobody knows which one decides.
+	// comms has the communicator of a name, "": of any. The zero value: they differ, and nobody knows which decides.
 	comms  map[string]nccl.Comm
 	byComm map[string][]record.Decision
 }

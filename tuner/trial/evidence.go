@@ -179,8 +179,8 @@ func (e *Evidence) check() error {
 				wrong = wrong || k < -1 || k >= len(e.Factors[j].Arms)
 			}
 			if wrong {
-				return fmt.Errorf("block %d of %s: candidates %v, mean %g, variance %g, steps %d, made %g (needed: one "+
-					"of each of %d factors; allowed: up to %d, and %d steps)", i+1, wording.Quote(run.Comm),
+				return fmt.Errorf("block %d of %s: candidates %v, mean %g, variance %g, steps %d, made %g (needed: "+
+					"one of each of %d factors; allowed: up to %d, and %d steps)", i+1, wording.Quote(run.Comm),
 					b.Arms[:min(len(b.Arms), 20)], b.Mean, b.Variance, b.Steps, b.Made, len(e.Factors), most,
 					int(mostSteps))
 			}
