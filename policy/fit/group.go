@@ -118,12 +118,6 @@ func (g *Group) Sizes() []uint64 { return sizesOf(g.Points) }
 // AllSizes are those, and those of the default.
 func (g *Group) AllSizes() []uint64 { return sizesOf(slices.Concat(g.Points, g.Default)) }
 
-// Compares reports whether there is a size at which several configurations were measured,
-// or one and the default.
-func (g *Group) Compares() bool {
-	return len(g.Points)+len(g.Default) > len(g.AllSizes())
-}
-
 func sizesOf(points []Point) []uint64 {
 	var sizes []uint64
 	for _, c := range points {
