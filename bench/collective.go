@@ -28,8 +28,9 @@ func busFactor(rows []row) (f bounds, ok bool) {
 	return f, ok && f.low <= f.high
 }
 
-// ranksOf returns the only number of ranks that a factor allows, or 0.
-func ranksOf(op operation, f bounds) int {
+// ranksOf returns the numbers of ranks that a factor allows; 0: it tells nothing.
+func ranksOf(op operation, f bounds) (least, most int) {
+	const many = 1 << 20
 	var low, high float64
 	switch op {
 	case "allreduce":
@@ -37,11 +38,14 @@ func ranksOf(op operation, f bounds) int {
 	case "allgather", "reducescatter":
 		low, high = 1/(1-f.low), 1/(1-f.high)
 	}
-	low, high = math.Ceil(low), math.Floor(high)
-	if low != high || low < 2 || low > 1<<20 {
-		return 0
+	if high < low { // a greater number has the same factor
+		high = many
 	}
-	return int(low)
+	low, high = math.Ceil(low), math.Floor(min(high, many))
+	if low > high || low < 1 {
+		return 0, 0
+	}
+	return int(low), int(high)
 }
 
 var elementSize = map[string]uint64{

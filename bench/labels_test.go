@@ -32,6 +32,9 @@ func TestMentions(t *testing.T) {
 		{"### NCCL_ALGO=Ring NCCL_PROTO=LL128", "NCCL_ALGO=Ring? NCCL_PROTO=LL128?"},
 		{"=== nvls tree, sharp ===", "nvls_tree+sharp?"},
 		{"# ring", "ring?"},
+		{"// Ring", "ring?"},
+		{"Ring, LL128:", "ring+ll128?"},
+		{"as `NCCL_CROSS_NIC=1` says", "NCCL_CROSS_NIC=1?"},
 		{"export OFI_NCCL_PROTOCOL=RDMA CUDA_VISIBLE_DEVICES=0,1", "CUDA_VISIBLE_DEVICES=0,1? OFI_NCCL_PROTOCOL=RDMA?"},
 
 		{"$ ./all_reduce_perf -b 8 -g 8", ""},

@@ -77,6 +77,9 @@ func (ms *mentions) scan(at int, line []byte) bool {
 		}
 		ms.open = ""
 		ms.add(mention{name, value, at, true})
+		if value != "" {
+			return true
+		}
 	}
 	if bytes.Contains(line, []byte("_perf")) {
 		ms.command(at, string(line[:min(len(line), longestRow)]))
@@ -85,10 +88,11 @@ func (ms *mentions) scan(at int, line []byte) bool {
 		bytes.Contains(line, []byte("UCX_")) || bytes.Contains(line, []byte("CUDA_VISIBLE_DEVICES")) {
 		ms.names(at, string(line[:min(len(line), longestRow)]))
 	}
-	if strings.IndexByte("#=*-", line[0]) >= 0 && !named.Match(line) { // as headings begin
-		const title = 5 // blanks; "a simple benchmark of our cluster" is none
+	const title = 5 // blanks; "a simple benchmark of our cluster" is none
+	isShort, isMarked := bytes.Count(line, []byte(" ")) <= title, strings.IndexByte("#=*-", line[0]) >= 0
+	if (isMarked || isShort && bytes.IndexByte(line, '=') < 0) && !named.Match(line) {
 		for _, m := range hintsIn(string(line), at) {
-			if strings.Contains(m.value, "+") || bytes.Count(line, []byte(" ")) <= title {
+			if isShort || strings.Contains(m.value, "+") {
 				ms.add(m)
 			}
 		}
@@ -173,7 +177,7 @@ func valueAt(text string) string {
 	if text != "" && (text[0] == '"' || text[0] == '\'') {
 		text, _, _ = strings.Cut(text[1:], text[:1])
 	} else {
-		if i := strings.IndexAny(text, " \t\"';|&)}]"); i >= 0 {
+		if i := strings.IndexAny(text, " \t\"'`;|&)}]"); i >= 0 {
 			text = text[:i]
 		}
 		parts := strings.Split(text, ",")

@@ -134,12 +134,12 @@ func (u *testRun) refused(op operation, comm nccl.Comm) string {
 		return rejectCPUTime
 	case u.failed && !slices.ContainsFunc(u.rows, failed): // as before nccl-tests 2.13
 		return rejectFailedRun
-	case !known:
-		return rejectCollective
-	case coll < 0:
+	case known && coll < 0:
 		return fmt.Sprintf(rejectNotAsked, op)
 	case apart != "":
 		return apart
+	case !known:
+		return rejectCollective
 	case missed && !u.complete: // NCCL's log names our tuner as the one to load
 		return rejectNotLoaded
 	case u.log.refusedAll():
@@ -193,41 +193,47 @@ func (u *testRun) communicator(op operation, r *Result) (c nccl.Comm) {
 	if u.named() {
 		return u.opts.Comm
 	}
-	byRows := 0
+	byRows, least, most := 0, 0, 0
 	if f, ok := busFactor(u.rows); ok {
-		byRows = ranksOf(op, f)
+		least, most = ranksOf(op, f)
 	}
 	if n := parts(u.rows); n > 1 && (op == "allgather" || op == "reducescatter") {
-		byRows = n
+		least, most = n, n
+	}
+	if least == most && most > 1 {
+		byRows = most
 	}
 	byCaller := u.opts.Comm
-	if byRows > 0 && byCaller.Ranks != byRows {
+	if most > 0 && (byCaller.Ranks < least || byCaller.Ranks > most) {
 		byCaller = nccl.Comm{}
 	}
 	listed := nccl.Comm{Ranks: u.devices.listed, Nodes: len(u.devices.hosts)}
-	isCut := listed.Ranks > 0 && (!u.devices.whole || byRows > listed.Ranks)
-	if isCut {
-		listed = nccl.Comm{Ranks: max(listed.Ranks, byRows)}
+	isCut := listed.Ranks > 0 && (!u.devices.whole || least > listed.Ranks)
+	if isCut && least > listed.Ranks {
+		listed.Ranks = byRows
 	}
-	if u.devices.shared {
+	if isCut || u.devices.shared {
 		listed.Nodes = 0
 	}
 	c.Ranks = cmp.Or(u.comm.Ranks, byCaller.Ranks, listed.Ranks, u.mark.Ranks)
 	c.Nodes = cmp.Or(u.comm.Nodes, byCaller.Nodes, listed.Nodes, u.mark.Nodes)
 	switch otherwise := u.countsOtherwise(); {
-	case c.Nodes == 0 && isCut:
+	case c.Nodes == 0 && isCut && c.Ranks > 0:
 		r.note(u.line, noteListCut, c.Ranks)
 	case c.Nodes == 0 && u.devices.shared:
 		r.note(u.line, noteSharedName)
 	case u.comm.Nodes+byCaller.Nodes == 0 && listed.Nodes > 0 && otherwise != "":
 		r.note(u.line, noteHosts, wording.Plural(listed.Nodes, "host"), otherwise)
 	}
-	if n := u.settings.perProcess(); c.Ranks == 0 && n > 0 {
-		if c.Ranks = cmp.Or(byRows, n); c.Ranks == n { // else it is one process of several
-			c.Nodes = cmp.Or(c.Nodes, 1)
-		}
+	n := u.settings.perProcess()
+	if c.Ranks == 0 && n > 0 && (most == 0 || least <= n && n <= most) { // else it is one process of several
+		c.Ranks, c.Nodes = n, cmp.Or(c.Nodes, 1)
 	}
 	c.Ranks = cmp.Or(c.Ranks, byRows)
+	if c.Ranks == 0 && least > 1 {
+		r.note(u.line, noteManyRanks, least)
+		return c
+	}
 	var said []string
 	isDisputed := false
 	for _, by := range []struct {

@@ -355,9 +355,9 @@ func Sniff(head []byte) Sniffed {
 		return sniffedResults
 	case bench.IsWrapped(text):
 		return sniffedLog
-	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
+	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), string(text) == "[]":
 		return sniffJSON(text, has)
-	case markup.Match(text):
+	case markup.Match(text) && (has("<system") || sniffLines(head).Kind != KindMeasurements): // not <details> of an issue
 		lower := bytes.ToLower(text)
 		switch {
 		case bytes.HasPrefix(lower, []byte("<!doctype html")), bytes.HasPrefix(lower, []byte("<html")):
