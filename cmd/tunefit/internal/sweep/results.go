@@ -104,8 +104,8 @@ func setupOf(m *bench.Sample) bench.Setup {
 	return *m.Setup
 }
 
-// under is what the times of a run were measured under; nil: it has none.
-func (r *Run) under() *bench.Conditions {
+// conditions are what the times of a run were measured under; nil: it has none.
+func (r *Run) conditions() *bench.Conditions {
 	if r.found == nil || len(r.found.Samples) == 0 {
 		return nil
 	}
@@ -115,9 +115,9 @@ func (r *Run) under() *bench.Conditions {
 
 // unlike says that a run was measured under other conditions than the subject's runs before it; empty: it was not.
 func (s *Sweep) unlike(r *Run) string {
-	is := r.under()
+	is := r.conditions()
 	for _, before := range s.runs(r.of.Key) {
-		if was := before.under(); before.Outcome == Measured && was != nil && is != nil && *was != *is {
+		if was := before.conditions(); before.Outcome == Measured && was != nil && is != nil && *was != *is {
 			return fmt.Sprintf("this run was measured under %s, and those before under %s: times under different "+
 				"options of nccl-tests or variables of NCCL are never compared", is, was)
 		}

@@ -170,7 +170,7 @@ func (r *Run) untaken(text []byte) string {
 			_, says, _ := strings.Cut(string(line), " NCCL WARN ")
 			return fmt.Sprintf("NCCL refuses %s=%s: %s", name, value, wording.Line(cmp.Or(says, string(line))))
 		}
-		if of := r.under(); of != nil {
+		if of := r.conditions(); of != nil {
 			has, isSet := bench.SettingOf(of.Variables)[name]
 			asked, err := strconv.ParseInt(value, 0, 64) // NCCL writes a number in its own way
 			same := has == value || err == nil && has == strconv.FormatInt(asked, 10)

@@ -118,7 +118,7 @@ func Open(o Options) (*Sweep, error) {
 		s.earlier += time.Duration(r.Seconds * float64(time.Second))
 		s.read(r)
 		r.settle()
-		if under := r.under(); under != nil && len(boundsNow) == 0 { // it goes on as it was begun
+		if under := r.conditions(); under != nil && len(boundsNow) == 0 { // it goes on as it was begun
 			s.Bounds = under.Bounds()
 		}
 	}
