@@ -20,6 +20,8 @@ const (
 	rejectCollective = "collective not known (needed: tunefit import --coll)"
 	rejectMixed      = "rows of several processes, each with a test of its own, are mixed (needed: nccl-tests built " +
 		"with MPI=1 if it was to be one test, or one file for each)"
+	rejectSeveral = "busbw/algbw differs between rows: they are of several communicators or operations (needed: one " +
+		"file for each)"
 	rejectAlone = "a process ran alone with one GPU, which sends nothing: this measures no collective (was " +
 		"nccl-tests built without MPI=1?)"
 	rejectNotAsked   = "NCCL asks no tuner about %s"

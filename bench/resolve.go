@@ -158,6 +158,8 @@ func (u *testRun) apart(op operation, comm nccl.Comm) string {
 	case u.devices.twice, u.mixed,
 		u.headers > 1 && (!u.ended || u.ends > 1 || u.inherited || slices.ContainsFunc(u.rows, isLater)):
 		return rejectMixed
+	case f.low > f.high:
+		return rejectSeveral
 	case sendsNothing, u.devices.listed == 1 && u.comm.Ranks == 0 && comm.Ranks < 2 && u.settings.perProcess() == 1:
 		return rejectAlone
 	}
