@@ -85,6 +85,7 @@ type Communicator struct {
 
 	metrics   *telemetry.CommMetrics
 	recording *telemetry.Recording // who decided what is noted there; nil: nowhere
+	decided   map[string]int       // decisions that were logged, by what made them
 
 	loggedUnchecked atomic.Bool
 }
@@ -97,7 +98,8 @@ var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be 
 func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Communicator, err error) {
 	settings, ok := readSettings(p.getenv, log)
 	c = &Communicator{plugin: p, info: info, log: log, settings: settings,
-		metrics: p.exporter.New(settings.metrics, info.CallsBy), recording: p.recorder.Of(info.ID, info.Rank)}
+		metrics: p.exporter.New(settings.metrics, info.CallsBy), recording: p.recorder.Of(info.ID, info.Rank),
+		decided: map[string]int{}}
 	begun, opened := c, false
 	defer func() {
 		if !opened {
@@ -213,12 +215,13 @@ func (c *Communicator) EndWait() {
 	}
 }
 
-// Close returns when nothing runs any more for the
-// communicator. That takes a few milliseconds. It takes about a second if the ranks' store hangs, and another
-// second if the directory of metrics does.
+// Close sums up the decisions that were logged, and returns when nothing runs any more for the communicator. That takes
+// a few milliseconds. It takes about a second if the ranks' store hangs, and another second if the directory of metrics
+// does.
 func (c *Communicator) Close() {
 	c.leave()
 	c.metrics.Close()
+	telemetry.SumUp(c.log, c.info.identity(), c.decided)
 }
 
 // inForce returns the version in force; nil: NCCL decides everything, for good. Where the ranks agree on

@@ -210,6 +210,9 @@ func TestDecisionLog(t *testing.T) {
 		"INFO TUNER/Go: decision comm=0x1 coll=allreduce size=2MiB choice=tree/ll default=tree/ll by=" + file + ":3 pipe_ops=1",
 		"INFO TUNER/Go: decision comm=0x1 coll=allreduce size=3MiB choice=tree/ll default=tree/ll by=NCCL pipe_ops=1 " +
 			`because="no row matches"`,
+		"INFO TUNER/Go: sum comm=0x1 by=" + file + ":2 decisions=1",
+		"INFO TUNER/Go: sum comm=0x1 by=" + file + ":3 decisions=1",
+		"INFO TUNER/Go: sum comm=0x1 by=NCCL decisions=1",
 	}
 	c.Close()
 	if got := r.lines[1:]; strings.Join(got, "\n") != strings.Join(want, "\n") {

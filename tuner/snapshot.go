@@ -22,7 +22,7 @@ type snapshot struct {
 func (c *Communicator) prepare(v *policyfile.Version, name string) *snapshot {
 	s := c.newSnapshot(v, name)
 	if c.settings.logDecisions {
-		s.decisions = telemetry.NewDecisionLog(c.log, c.info.identity(), v.Engine())
+		s.decisions = telemetry.NewDecisionLog(c.log, c.info.identity(), v.Engine(), c.decided)
 	}
 	s.neverDecides = c.fixedBy.label != "" && s.view.Empty()
 	return s

@@ -115,6 +115,18 @@ func (a *Available) grammar() (string, []key) {
 	return "available", []key{{"comm", &a.ID, false}, {"coll", &a.Coll, true}, {"cells", &a.Cells, true}}
 }
 
+// Sum is how many decisions a row, the model or NCCL has made for a communicator, logged at its end with
+// NCCL_TUNER_LOG=decisions. It counts those that were logged, not calls: a known call costs nothing.
+type Sum struct {
+	ID        string
+	By        string // as Decision.By
+	Decisions int
+}
+
+func (s *Sum) grammar() (string, []key) {
+	return "sum", []key{{"comm", &s.ID, false}, {"by", &s.By, true}, {"decisions", &s.Decisions, true}}
+}
+
 // NoEffect says that rows would be for a communicator, and never match it.
 type NoEffect struct {
 	ID  string
@@ -250,7 +262,7 @@ func ReadEvent(line []byte) (Event, error) {
 var newEvents = map[string]func() Event{
 	"start": func() Event { return &Start{} }, "no_effect": func() Event { return &NoEffect{} },
 	"pass": func() Event { return &Pass{} }, "decision": func() Event { return newDecision() },
-	"available": func() Event { return &Available{} },
+	"available": func() Event { return &Available{} }, "sum": func() Event { return &Sum{} },
 }
 
 func newDecision() *Decision {

@@ -46,6 +46,7 @@ var events = []struct {
 			Default: nccl.NoCell, By: "a.csv:1"}},
 	{`available comm=0x1 coll=allreduce cells="ring/ll tree/simple"`,
 		&Available{ID: "0x1", Coll: nccl.CollAllReduce, Cells: []nccl.Cell{ring, tree}}},
+	{`sum comm=0x1 by="model m.json" decisions=4`, &Sum{ID: "0x1", By: "model m.json", Decisions: 4}},
 	{`no_effect comm=0x1 why=release is="1 row is for other releases"`,
 		&NoEffect{ID: "0x1", Why: NoEffectRelease, Is: "1 row is for other releases"}},
 }

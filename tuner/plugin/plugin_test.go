@@ -354,8 +354,9 @@ func TestLogs(t *testing.T) {
 			`INFO TUNER/Go: decision .* coll=allreduce size=1MiB choice=tree/simple channels=4 default=ring/ll by=\S*good\.csv:1 pipe_ops=1`,
 			`INFO TUNER/Go: available .* coll=broadcast .*`,
 			`INFO TUNER/Go: decision .* coll=broadcast size=1MiB choice=ring/ll default=ring/ll by=NCCL .* because="no row matches"`,
+			`INFO TUNER/Go: sum comm=0xabc by=\S*good\.csv:1 decisions=1`, `INFO TUNER/Go: sum comm=0xabc by=NCCL decisions=1`,
 			`INFO .* start .*`, `INFO .* available .*`, `INFO .* coll=allreduce .*`, `INFO .* available .*`,
-			`INFO .* coll=broadcast .*`,
+			`INFO .* coll=broadcast .*`, `INFO .* sum .*`, `INFO .* sum .*`,
 		}},
 		{"unknown variables", []string{"NCCL_TUNER_CONFIG=" + good, "NCCL_TUNER_PLUGIN=so"}, []string{
 			`WARN TUNER/Go: NCCL_TUNER_CONFIG has no meaning for this tuner \(did you mean NCCL_TUNER_CONFIG_FILE\?\)`,

@@ -3,7 +3,9 @@ package telemetry
 import (
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -26,17 +28,19 @@ type DecisionLog struct {
 
 	seen map[uint64]struct{} // hashes of lines written
 	full bool
+	made map[string]int // decisions logged, by what made them
 }
 
 // maxDecisions bounds the memory of a communicator that sees ever new shapes.
 const maxDecisions = 1 << 16
 
-// NewDecisionLog begins the log of an engine's decisions for one communicator, by its identity. e may be nil.
-func NewDecisionLog(log Log, comm string, e *policy.Engine) *DecisionLog {
+// NewDecisionLog begins the log of an engine's decisions for one communicator, by its identity. e may be nil. made
+// counts them for SumUp, those of all engines together.
+func NewDecisionLog(log Log, comm string, e *policy.Engine, made map[string]int) *DecisionLog {
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, made: made}
 }
 
 // Add logs an answer to a query, if it is a new decision, and before that what NCCL offers, if that is new.
@@ -52,7 +56,22 @@ func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 				l.log.Event(Info, offered)
 			}
 		}
+		l.made[d.By]++
 		l.log.Event(Info, &d)
+	}
+}
+
+// mostSums bounds what one communicator says at its end.
+const mostSums = 100
+
+// SumUp logs how many decisions each row, the model and NCCL have made.
+func SumUp(log Log, comm string, made map[string]int) {
+	for i, by := range slices.Sorted(maps.Keys(made)) {
+		if i == mostSums {
+			log.Infof("... and %d more rows", len(made)-i)
+			return
+		}
+		log.Event(Info, &record.Sum{ID: comm, By: by, Decisions: made[by]})
 	}
 }
 

@@ -21,13 +21,16 @@ func TestDecisionLogEnds(t *testing.T) {
 	}
 	e := policy.NewEngine(p, nil, nil)
 	v := e.For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
-	l := NewDecisionLog(r.log(), "", e)
+	made := map[string]int{}
+	l := NewDecisionLog(r.log(), "0x1", e, made)
 	for i := range maxDecisions + 1000 {
 		q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i)}, PipeOps: 1,
 			Costs: nccl.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumProto: 3}}
 		l.Add(q, v.Decide(q))
 	}
-	if n := r.count("TUNER/Go: decision "); n != maxDecisions-1 || r.count("no more are") != 1 {
+	SumUp(r.log(), "0x1", made)
+	if n := r.count("TUNER/Go: decision "); n != maxDecisions-1 || r.count("no more are") != 1 ||
+		r.count("TUNER/Go: sum comm=0x1 by=p.csv:1 decisions=65535") != 1 {
 		t.Errorf("%d lines, the last %q", len(r.lines), r.lines[len(r.lines)-1])
 	}
 }
