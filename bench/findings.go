@@ -57,8 +57,9 @@ const (
 	noteListCut = "the list of devices was cut: %d ranks by their numbers and by busbw and algbw, on an unknown " +
 		"number of nodes " + needsComm
 	noteManyRanks = "at least %d ranks by busbw and algbw, and nothing that agrees tells how many " + needsComm
-	asksNodes     = "(NCCL's log with NCCL_DEBUG=INFO says nNodes; else give tunefit import --comm NODESxRANKS_PER_NODE)"
-	noteHosts     = "%s counted as nodes, but NCCL counts otherwise %s " + asksNodes
+	asksNodes     = "(NCCL's log with NCCL_DEBUG=INFO says nNodes; else give tunefit import --comm " +
+		"NODESxRANKS_PER_NODE)"
+	noteHosts = "%s counted as nodes, but NCCL counts otherwise %s " + asksNodes
 
 	noteUnused    = "not used: column %s (allowed: %s)"
 	noteBandwidth = "bandwidth_gbps is not used: the format does not say which bandwidth it is"

@@ -40,7 +40,8 @@ func NewDecisionLog(log Log, comm string, e *policy.Engine, made map[string]int)
 	if e == nil {
 		e = &policy.Engine{}
 	}
-	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, made: made}
+	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
+		made: made}
 }
 
 // Add logs an answer to a query, if it is a new decision, and before that what NCCL offers, if that is new.

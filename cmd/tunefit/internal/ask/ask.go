@@ -388,8 +388,8 @@ func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []s
 		}
 		rows, first, model := view.UncheckedAllGathers()
 		if allGather && rows > 0 {
-			notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s",
-				d.Policy, first.Line, wording.Plural(rows, "row"), why))
+			notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in "+
+				"all: %s", d.Policy, first.Line, wording.Plural(rows, "row"), why))
 		}
 		if allGather && model {
 			notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s",

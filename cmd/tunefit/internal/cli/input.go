@@ -357,7 +357,8 @@ func Sniff(head []byte) Sniffed {
 		return sniffedLog
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), string(text) == "[]":
 		return sniffJSON(text, has)
-	case markup.Match(text) && (has("<system") || sniffLines(head).Kind != KindMeasurements): // not <details> of an issue
+	// Not the <details> of an issue.
+	case markup.Match(text) && (has("<system") || sniffLines(head).Kind != KindMeasurements):
 		lower := bytes.ToLower(text)
 		switch {
 		case bytes.HasPrefix(lower, []byte("<!doctype html")), bytes.HasPrefix(lower, []byte("<html")):

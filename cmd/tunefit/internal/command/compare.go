@@ -188,14 +188,14 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table) error {
 			}
 			rows = append(rows, fit.Row{Key: fit.Key{Coll: g.Coll, Comm: g.Comm}, Config: c,
 				Bytes: nccl.Range{Min: r.Bytes, Max: r.Bytes}, Comments: []string{fmt.Sprintf(
-					"not validated: from %s on %.3f of the time since, %s ran before, %s now", nccl.FormatBytes(r.Bytes),
-					r.Ratio, r.Before.Ran.Label(), r.After.Ran.Label())}})
+					"not validated: from %s on %.3f of the time since, %s ran before, %s now",
+					nccl.FormatBytes(r.Bytes), r.Ratio, r.Before.Ran.Label(), r.After.Ran.Label())}})
 			adjacent = true
 		}
 	}
 	if left := t.Beyond - restored; left > 0 {
-		fmt.Fprintf(notes, "not restored: %s, where the same ran before, or nothing tells what ran (NCCL_DEBUG=INFO with "+
-			"NCCL_DEBUG_SUBSYS=TUNING does)\n", wording.Plural(left, "size"))
+		fmt.Fprintf(notes, "not restored: %s, where the same ran before, or nothing tells what ran (NCCL_DEBUG=INFO "+
+			"with NCCL_DEBUG_SUBSYS=TUNING does)\n", wording.Plural(left, "size"))
 	}
 	if restored == 0 {
 		fmt.Fprintf(notes, "%s was not written: nothing is there to be restored\n", f.restore)

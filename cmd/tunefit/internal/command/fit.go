@@ -247,15 +247,16 @@ func unlike(set *fit.Set) error {
 			continue
 		}
 		for _, under := range slices.SortedFunc(maps.Keys(g.Under), bench.Conditions.Compare) {
-			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, wording.Plural(g.Under[under], "row"), under))
+			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, wording.Plural(g.Under[under], "row"),
+				under))
 		}
 	}
 	if lines == nil {
 		return nil
 	}
 	return fmt.Errorf("these were measured under different options of nccl-tests, or variables that change NCCL's "+
-		"default, and are never compared:\n%s\nnothing was written (--runs names what to fit: graph, eager, one of these "+
-		"in quotes, or %s, which compares the variables)", strings.Join(lines, "\n"), runsFastest)
+		"default, and are never compared:\n%s\nnothing was written (--runs names what to fit: graph, eager, one of "+
+		"these in quotes, or %s, which compares the variables)", strings.Join(lines, "\n"), runsFastest)
 }
 
 // mixed is the error for measurements of different GPUs.
@@ -293,8 +294,8 @@ func (f *fitFlags) mayWrite(read ...string) error {
 // none; all else is written before that is reported.
 func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 	if f.model == "" && f.report == "" && f.csv == "" {
-		fmt.Fprintln(notes, "nothing was saved (-o FILE.json saves the model, --csv FILE.csv the policy, --report FILE.html "+
-			"a page to read)")
+		fmt.Fprintln(notes, "nothing was saved (-o FILE.json saves the model, --csv FILE.csv the policy, --report "+
+			"FILE.html a page to read)")
 	}
 	for _, o := range []struct {
 		file, is string
@@ -586,8 +587,8 @@ func chosenApart(set *fit.Set, others *fit.Pool, rows []fit.Row) (lines []string
 		said, first, last, worst := difference{}, uint64(0), uint64(0), 0.0
 		say := func() {
 			if said != (difference{}) {
-				lines = append(lines, fmt.Sprintf("%s at %s: %s %s, %s %s, which takes up to %.2f times as long %s", g.Key,
-					cli.SizeRange(first, last), said.mine, kept, said.theirs, left, worst, kept))
+				lines = append(lines, fmt.Sprintf("%s at %s: %s %s, %s %s, which takes up to %.2f times as long %s",
+					g.Key, cli.SizeRange(first, last), said.mine, kept, said.theirs, left, worst, kept))
 			}
 		}
 		for _, d := range g.Default {

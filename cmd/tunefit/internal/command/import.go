@@ -299,8 +299,8 @@ func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	})
 	switch {
 	case job && (f.coll != "" || f.comm != "" || f.algo != "" || f.proto != "" || f.channels != 0 || f.byDefault):
-		return job, cli.Usagef("--coll, --comm, --algo, --proto, --channels and --default are for measurements, not for " +
-			"a job profile")
+		return job, cli.Usagef("--coll, --comm, --algo, --proto, --channels and --default are for measurements, not " +
+			"for a job profile")
 	case !job && f.steps != 0:
 		return job, cli.Usagef("--steps %d is for a job profile, and none of the files is the recorder's or the "+
 			"inspector's output (--profile takes logs)", f.steps)

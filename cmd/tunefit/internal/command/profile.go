@@ -105,7 +105,8 @@ func readProfiled(in *cli.Inputs, cmd *cobra.Command, args []string, steps int) 
 		case len(files) > 1:
 			return nil, cli.Usagef("%s is a job profile and stands alone (needed: that, or several other files)", file)
 		case steps != 0:
-			return nil, cli.Usagef("--steps %d: a job profile has calls_per_step (--steps is for tunefit import)", steps)
+			return nil, cli.Usagef("--steps %d: a job profile has calls_per_step (--steps is for tunefit import)",
+				steps)
 		}
 		return readProfile(in, file)
 	}
@@ -274,7 +275,8 @@ func (v *profiled) write(w io.Writer) {
 	}
 	tw := cli.NewTable(w)
 	tw.Row()
-	heading := []any{"share", "collective", "comm", "size", "calls" + v.per(), "time", "busbw GB/s", "runs", "decided by"}
+	heading := []any{"share", "collective", "comm", "size", "calls" + v.per(), "time", "busbw GB/s", "runs",
+		"decided by"}
 	if v.by != (ask.Decider{}) {
 		heading = append(heading, "would run", "says", "expected", "gain", "why another ran")
 	}
@@ -284,8 +286,9 @@ func (v *profiled) write(w io.Writer) {
 		if c.Bytes > 0 {
 			size = nccl.FormatBytes(c.Bytes)
 		}
-		cells := []any{orDash(c.Share, cli.Percent), c.Coll, commText(c.Comm), size, orDash(v.Scale.Count(c.Entry), short),
-			orDash(c.Micros, profile.Duration), orDash(c.BusBW, short), nccl.Config{Cell: c.Cell, Channels: c.Channels},
+		cells := []any{orDash(c.Share, cli.Percent), c.Coll, commText(c.Comm), size,
+			orDash(v.Scale.Count(c.Entry), short), orDash(c.Micros, profile.Duration), orDash(c.BusBW, short),
+			nccl.Config{Cell: c.Cell, Channels: c.Channels},
 			cmp.Or(c.DecidedBy, "-")}
 		if v.by != (ask.Decider{}) {
 			would, says, expected, gain := "-", "-", "-", "-"

@@ -113,8 +113,8 @@ func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, policy string, fo
 	found.InJob = bench.SettingOf(s.SettingOf(text)) // it was measured under it
 	maps.Copy(found.InJob, s.Bounds)
 	words := cli.Assignments(found.InJob)
-	for _, v := range [][2]string{{tuner.EnvPlugin, s.Library}, {tuner.EnvConfigFile, policy}, {tuner.EnvCompare, "nccl"},
-		{tuner.EnvRecord, record}} {
+	for _, v := range [][2]string{{tuner.EnvPlugin, s.Library}, {tuner.EnvConfigFile, policy},
+		{tuner.EnvCompare, "nccl"}, {tuner.EnvRecord, record}} {
 		found.InJob[v[0]] = v[1]
 		words = append(words, v[0]+"="+cli.ShellWord(v[1]))
 	}
