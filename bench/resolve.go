@@ -228,7 +228,7 @@ func (u *testRun) communicator(op operation, r *Result) (c nccl.Comm) {
 		r.note(u.line, noteHosts, wording.Plural(listed.Nodes, "host"), otherwise)
 	}
 	n := u.settings.perProcess()
-	if c.Ranks == 0 && n > 0 && (most == 0 || least <= n && n <= most) { // else it is one process of several
+	if c.Ranks == 0 && n > 0 && least <= n && n <= most { // else it may be one process of several
 		c.Ranks, c.Nodes = n, cmp.Or(c.Nodes, 1)
 	}
 	c.Ranks = cmp.Or(c.Ranks, byRows)
