@@ -39,6 +39,24 @@ func TestP2P(t *testing.T) {
 	}
 }
 
+// Before NCCL 2.23.4, CPUs of Intel, Zhaoxin and Arm let no peer-to-peer through (src/graph/paths.cc).
+func TestP2PThroughACPU(t *testing.T) {
+	for _, c := range []struct {
+		cpu  CPU
+		want PathType
+	}{
+		{CPU{Arch: ArchX86, Vendor: VendorIntel}, PathPXB}, {CPU{Arch: ArchX86, Vendor: VendorZhaoxin}, PathPXB},
+		{CPU{Arch: ArchARM}, PathPXB}, {CPU{Arch: ArchX86, Vendor: VendorAMD}, PathSYS}, {CPU{Arch: ArchPOWER}, PathSYS},
+	} {
+		s := build(t, fixture(t, "pcie2.xml"))
+		*s.Nodes[NodeCPU][0].CPU = c.cpu
+		s.NCCL = 22104
+		if got := s.defaultP2PLevel(); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.cpu, got, c.want)
+		}
+	}
+}
+
 func TestP2PThroughAnotherGPU(t *testing.T) {
 	want := [][]int{{-1, -1, 1}, {-1, -1, -1}, {1, -1, -1}}
 	if r := linksOf(t, "chain3.xml", ""); !reflect.DeepEqual(r["intermediate"], want) {

@@ -155,6 +155,9 @@ func TestSplitGPUIsTwoDevices(t *testing.T) {
 	if dev := s.node(t, "DEV/0-1000").Dev; dev.NGPUs != 2 || len(s.Nodes[NodeDEV]) != 1 {
 		t.Errorf("device %+v of %d, want one with two ranks", dev, len(s.Nodes[NodeDEV]))
 	}
+	if gpus := s.Nodes[NodeGPU]; len(gpus) != 2 || gpus[0].ID.Local() != 0x1000 || gpus[1].ID.Local() != 1<<40|0x1000 {
+		t.Errorf("GPUs %v, want two of one device", gpus)
+	}
 }
 
 func TestInterCPUBandwidth(t *testing.T) {

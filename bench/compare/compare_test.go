@@ -226,8 +226,21 @@ func TestJSON(t *testing.T) {
 		back.Before != (Side{"default", 1, 3}) || !slices.Contains(back.Notes, "1 time simulated, not measured") {
 		t.Errorf("%v %s", err, data)
 	}
-	if all := Two(before, after, Options{AllVariants: true}); len(all.Sections) != 3 {
+	all := Two(before, after, Options{AllVariants: true})
+	if len(all.Sections) != 3 {
 		t.Errorf("%+v", all.Sections)
+	}
+	for _, g := range all.Sections { // by the ranks, or what the log says
+		for _, r := range g.Rows {
+			want := [2]float64{float64(r.Bytes) / 1e3 / r.Before.Micros * g.Coll.BusFactor(8), 0}
+			want[1] = want[0]
+			if g.Ranks == 0 {
+				want = [2]float64{0, 3.2768}
+			}
+			if math.Abs(r.Before.BusBW-want[0]) > 1e-9 || math.Abs(r.After.BusBW-want[1]) > 1e-9 {
+				t.Errorf("%s of %d: %v and %v GB/s, want %v", g.Coll, r.Bytes, r.Before.BusBW, r.After.BusBW, want)
+			}
+		}
 	}
 	if data, err = json.Marshal(Two(nil, nil, Options{})); err != nil || !strings.Contains(string(data), `"groups":[]`) ||
 		strings.Contains(string(data), "geomean\"") {

@@ -189,4 +189,11 @@ func TestUnsteadyJSON(t *testing.T) {
 			t.Errorf("%v: %s, want %s", err, text, want)
 		}
 	}
+	starts := []bench.Sample{one(nil), one(func(s *bench.Sample) { s.Source = "other.log:10" })}
+	for _, inStarts := range []bool{false, true} {
+		text, err := json.Marshal(Two(starts, starts, Options{InStarts: inStarts}))
+		if err != nil || strings.Contains(string(text), `"paired":true,"in_starts":true,`) != inStarts {
+			t.Errorf("in starts: %v: %v %s", inStarts, err, text)
+		}
+	}
 }

@@ -42,6 +42,12 @@ func TestOwnChoice(t *testing.T) {
 		{"nearer to the upper one", fileOf(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, math.Sqrt(20 * 40)},
 		{"between two of one kind", fileOf(tree, wider), 32 << 10, true, nccl.AlgoTree, 0, math.Sqrt(20 * 40)},
 		{"beside one without a name", fileOf(tree, nameless), 4<<10 + 1, true, none, 0, 10},
+		{"by the curve of NCCL's own channel count", func() *model.File {
+			f := fileOf(model.DefaultPoint{4 << 10, 10, "ring", "simple", 8}, ring)
+			f.CurveSets[0].Curves[0].Channels, f.CurveSets[0].Curves[0].Measured = 0,
+				[][2]float64{{4 << 10, 20}, {16 << 10, 60}, {64 << 10, 80}}
+			return f
+		}(), 16 << 10, true, nccl.AlgoRing, 8, 30},
 		{"no default", func() *model.File { f := fileOf(tree, ring); f.CurveSets[0].Default = nil; return f }(), 4 << 10,
 			false, 0, 0, 0},
 	} {

@@ -34,12 +34,9 @@ type DecisionLog struct {
 // maxDecisions bounds the memory of a communicator that sees ever new shapes.
 const maxDecisions = 1 << 16
 
-// NewDecisionLog begins the log of an engine's decisions for one communicator, by its identity. e may be nil. made
-// counts them for SumUp, those of all engines together.
+// NewDecisionLog begins the log of an engine's decisions for one communicator, by its identity. e is nil where NCCL
+// decides everything. made counts them for SumUp, those of all engines together.
 func NewDecisionLog(log Log, comm string, e *policy.Engine, made map[string]int) *DecisionLog {
-	if e == nil {
-		e = &policy.Engine{}
-	}
 	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
 		made: made}
 }
@@ -90,11 +87,8 @@ func (l *DecisionLog) isNew(e record.Event) bool {
 	return true
 }
 
-// DecisionOf is what the log says of an answer to a query. e may be nil.
+// DecisionOf is what the log says of an answer to a query. e is nil where NCCL decides everything.
 func DecisionOf(e *policy.Engine, q policy.Query, a policy.Answer) record.Decision {
-	if e == nil {
-		e = &policy.Engine{}
-	}
 	d := record.Decision{Call: q.Call, Asks: nccl.Config{Cell: nccl.NoCell}, PipeOps: q.PipeOps, Config: a.Config,
 		ChunkBytes: a.ChunkBytes, By: decidedBy(e, a), Because: because(e, a)}
 	d.Default, _ = q.Costs.NCCLChoice()
@@ -153,7 +147,7 @@ func because(e *policy.Engine, a policy.Answer) string {
 		return expected(a.Choice)
 	}
 	var why []string
-	if e.Policy != nil {
+	if e != nil && e.Policy != nil {
 		why = append(why, "no row matches")
 	}
 	if a.Asked {

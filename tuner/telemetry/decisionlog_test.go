@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -47,5 +48,13 @@ func TestReasonOfAbstention(t *testing.T) {
 		if got := Reason(&policy.Engine{}, policy.Query{}, a); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// Where NCCL decides everything, there is no engine.
+func TestDecisionWithoutAnEngine(t *testing.T) {
+	d := DecisionOf(nil, policy.Query{}, policy.Answer{Decision: policy.Decision{Config: nccl.Config{Cell: nccl.NoCell}}})
+	if d.By != record.ByNCCL || d.Because != "" {
+		t.Errorf("%+v", d)
 	}
 }

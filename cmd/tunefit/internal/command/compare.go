@@ -108,7 +108,7 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 	number, isPercent := strings.CutSuffix(strings.TrimSpace(f.threshold), "%")
 	if opts.Threshold, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil ||
 		!(opts.Threshold >= 0 && opts.Threshold <= 1000) {
-		return opts, cli.Usagef("--threshold %q (allowed: a share as 1%% or 0.01, 0 or more)", f.threshold)
+		return opts, cli.Usagef("--threshold %q (allowed: a share as 1%% or 0.01, 0 to 1000%%)", f.threshold)
 	}
 	if isPercent {
 		opts.Threshold /= 100

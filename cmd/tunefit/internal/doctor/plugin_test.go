@@ -128,14 +128,17 @@ func TestDoctorNCCL(t *testing.T) {
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isFine, "NCCL 2.27.6", "ABI v4")
 
 	// What NCCL 2.31 does not take of a policy, and Meta's NCCL of a tuner.
-	rows = testlib.File(t, "q.csv", "collective,algorithm,protocol,channels\nallreduce,ring,simple,8\n")
+	rows = testlib.File(t, "q.csv", "collective,algorithm,protocol,channels\nallreduce,ring,simple,8\n"+
+		"allgather,ring,simple,8\n")
 	asked := append(named, tuner.EnvConfigFile+"="+rows)
 	for code, want := range map[int][]string{
 		23102: {"fewer than NCCL's own (since 2.31)"},
-		23007: {"ABI v6"},
+		23007: {"ABI v6", "channels of an allgather: it may use them unchecked and crash (2.29.2 to 2.30)"},
+		22902: {"ABI v5", "channels of an allgather"},
+		22901: {"ABI v5"},
 	} {
 		severity := isNote
-		if code == 23007 {
+		if code == 22901 {
 			severity = isFine
 		}
 		d := testDoctor(t,

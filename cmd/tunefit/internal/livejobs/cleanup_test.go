@@ -169,4 +169,15 @@ func TestGCOfWhatHasEnded(t *testing.T) {
 			t.Errorf("%+v: %q are left", c.Cleanup, left)
 		}
 	}
+	common := t.TempDir() // where jobs of all users meet, and none has
+	if err := os.Chmod(common, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for json, want := range map[bool]string{true: `"note": "nothing there"`, false: common + ": nothing there\n"} {
+		var out strings.Builder
+		f := Cleanup{Rendezvous: common, JSON: json}
+		if err := f.Run(&out); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v %s, want %s", err, &out, want)
+		}
+	}
 }

@@ -74,6 +74,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 	if tuner.HasEtcd {
 		badEtcd = `etcd://host: "host" is not host:port`
 	}
+	const exclude = "--watch, --json and --prometheus exclude each other"
 	for _, c := range []struct {
 		args []string
 		code int
@@ -86,7 +87,9 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"status", "--rendezvous", "ftp://host"}, cli.ExitFailed,
 			"ftp://host is not understood (allowed: a directory, etcd://"},
 		{[]string{"status", "--rendezvous", "etcd://host"}, cli.ExitFailed, badEtcd},
-		{[]string{"status", "--prometheus", "--json"}, cli.ExitUsage, "exclude each other"},
+		{[]string{"status", "--prometheus", "--json"}, cli.ExitUsage, exclude},
+		{[]string{"status", "--prometheus", "--watch", "--rendezvous", dir + "/none"}, cli.ExitUsage, exclude},
+		{[]string{"status", "--json", "--watch", "--rendezvous", dir + "/none"}, cli.ExitUsage, exclude},
 		{[]string{"gc", "--older-than", "1h"}, cli.ExitUsage, "--older-than 1h0m0s: too short"},
 		{[]string{"gc", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous"},
 		{[]string{"push"}, cli.ExitUsage, "0 arguments given"},

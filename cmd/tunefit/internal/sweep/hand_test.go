@@ -211,6 +211,7 @@ func TestProfileSwept(t *testing.T) {
 			"allreduce,1,8,,50,\n")
 	// nccl-tests gives each rank 16 bytes or a multiple.
 	small := testlib.File(t, "small.csv", head+"allgather,1,8,1000,1,100\nreducescatter,1,8,20,1,100\n")
+	two := testlib.File(t, "two.csv", head+"allreduce,1,8,5K,1,300\nallreduce,1,8,40K,1,100\nallreduce,2,16,1M,1,50\n")
 	for _, test := range []struct {
 		args []string
 		want string // the programs that start, with their sizes
@@ -219,6 +220,7 @@ func TestProfileSwept(t *testing.T) {
 			"all_reduce_perf -b 65536 -e 131072 -f 2; all_reduce_perf -b 4194304 -e 16777216 -f 2"},
 		{[]string{small}, "all_gather_perf -b 128 -e 512 -f 4; all_gather_perf -b 512 -e 1024 -f 2; " +
 			"reduce_scatter_perf -b 128 -e 512 -f 4; reduce_scatter_perf -b 512 -e 1024 -f 2"},
+		{[]string{two, "--comm", "1x8"}, "all_reduce_perf -b 4096 -e 65536 -f 2"},
 		{[]string{job, "--coll", "allreduce", "--sizes", "1M"}, "all_reduce_perf -b 524288 -e 1048576 -f 2"},
 	} {
 		script, notes := nextRuns(t, cli.ExitOK, append([]string{"--profile"}, test.args...)...)
