@@ -17,12 +17,12 @@ func busFactor(rows []row) (f bounds, ok bool) {
 		if r.AlgBW < 1 {
 			continue
 		}
-		half := 0.006 // columns have two decimals, and fewer once the number is wide
+		off := 0.011 // one in the last of two decimals, as where they were cut; fewer once the number is wide
 		for width := max(r.AlgBW, r.BusBW); width >= 1000; width /= 10 {
-			half *= 10
+			off *= 10
 		}
-		f.low = max(f.low, (r.BusBW-half)/(r.AlgBW+half))
-		f.high = min(f.high, (r.BusBW+half)/(r.AlgBW-half))
+		f.low = max(f.low, (r.BusBW-off)/(r.AlgBW+off))
+		f.high = min(f.high, (r.BusBW+off)/(r.AlgBW-off))
 		ok = true
 	}
 	return f, ok && f.low <= f.high

@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // exampleFiles are what the examples of the help texts name, and where to take it
@@ -46,6 +47,7 @@ var exampleFiles = map[string]string{
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
+	t.Setenv(tuner.EnvRendezvous, t.TempDir()) // not where jobs on this machine meet
 	env := testkit.Env
 	commands := []*cobra.Command{
 		importCommand(env), fitCommand(env), compareCommand(env),
