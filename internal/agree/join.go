@@ -197,12 +197,13 @@ func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) 
 // slots. So it rules out the first change, without which there is no other. If that is proposed, ranks of its own
 // communicator may obey it, and the duplicate must not start.
 func (m *Member) checkJoined(ctx context.Context) error {
-	return m.retryUntil(ctx, func(ctx context.Context) (alone error) {
+	changed := errors.New("it has changed its policy, or is ending; create both before the change")
+	err := m.retryUntil(ctx, func(ctx context.Context) (alone error) {
 		if m.slot < 0 {
 			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(1), encode(Proposal{Freeze: true}))
 			first, err2 := decode[Proposal](stands)
 			if alone = cmp.Or(err, err2); alone == nil && !first.Freeze {
-				alone = errors.New("it has changed its policy, or is ending")
+				alone = changed
 			}
 		}
 		if err := m.checkEnded(ctx); err != nil {
@@ -210,6 +211,10 @@ func (m *Member) checkJoined(ctx context.Context) error {
 		}
 		return alone
 	})
+	if errors.Is(err, changed) {
+		return changed // the store does answer
+	}
+	return err
 }
 
 // loadStart reads and stages the version for call 0.

@@ -225,6 +225,9 @@ func TestScenario26DuplicateJoinsLate(t *testing.T) {
 		}, func(t *testing.T, w *world) {
 			for _, r := range w.ranks {
 				refused := r.joinErr != nil && strings.Contains(r.joinErr.Error(), "changed its policy")
+				if errors.Is(r.joinErr, ErrUnreachable) {
+					t.Errorf("rank %d blames the store: %v", r.id, r.joinErr)
+				}
 				if refused != (r.comm == 1 && want == "B") || !refused && r.last() != want {
 					t.Errorf("saved at %v: rank %d: %v, the last call by %q", save, r.id, r.joinErr, r.last())
 				}
