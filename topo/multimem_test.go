@@ -36,5 +36,8 @@ func TestMultimemBetweenHosts(t *testing.T) {
 		if s.CanMultimem() != tt.multimem {
 			t.Errorf("tclass %q: multimem %t", tt.tclass, s.CanMultimem())
 		}
+		if s.Nodes[NodeGPU] = s.Nodes[NodeGPU][:1]; s.CanMultimem() {
+			t.Errorf("tclass %q: multimem of one GPU", tt.tclass)
+		}
 	}
 }
