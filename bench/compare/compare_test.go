@@ -247,3 +247,22 @@ func TestJSON(t *testing.T) {
 		t.Errorf("%v %s", err, data)
 	}
 }
+
+// A slowdown exceeds a threshold where its whole interval does, and of configurations that ran as often the first counts.
+func TestExceedsAndRan(t *testing.T) {
+	e := Estimate{Ratio: 1.1, Low: 1.05, High: 1.2, Verdict: Slower}
+	if !e.Exceeds(0.04) || e.Exceeds(0.06) {
+		t.Errorf("%+v exceeds 4 %%: %v, 6 %%: %v", e, e.Exceeds(0.04), e.Exceeds(0.06))
+	}
+	ring, tree := forced(nccl.AlgoRing, nccl.ProtoLL, 8, 30), forced(nccl.AlgoTree, nccl.ProtoLL, 8, 30)
+	ring.Selection, tree.Selection = bench.SelectionDefault, bench.SelectionDefault
+	for _, c := range []struct {
+		ran  []bench.Sample
+		want bench.Sample
+	}{{[]bench.Sample{ring, tree}, tree}, {[]bench.Sample{tree, ring}, tree}, {[]bench.Sample{ring, tree, ring}, ring}} {
+		table := Two(c.ran, c.ran, Options{})
+		if got := table.Sections[0].Rows[0].Before.Ran.Config; got != c.want.Config {
+			t.Errorf("%s ran, want %s", got, c.want.Config)
+		}
+	}
+}
