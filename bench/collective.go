@@ -48,11 +48,6 @@ func ranksOf(op operation, f bounds) (least, most int) {
 	return int(low), int(high)
 }
 
-var elementSize = map[string]uint64{
-	"int8": 1, "char": 1, "uint8": 1, "int32": 4, "int": 4, "uint32": 4, "int64": 8, "uint64": 8,
-	"half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
-}
-
 // parts returns size / (count x element), which is the number of ranks where
 // each rank holds one part of the buffer and 1 where each holds all. 0: not known.
 func parts(rows []row) int {

@@ -23,6 +23,25 @@ type column struct {
 	write func(s *Sample) string
 }
 
+// row is one time of a run, half a line of nccl-tests. It is a sample that the end of the run completes.
+type row struct {
+	Sample            // what the row says itself, its configuration as in RCCL's columns or a CSV file's fields
+	count      uint64 // elements as nccl-tests counts them; 0: not known
+	root       int    // -1: none
+	checked    bool   // the result was compared
+	blankRedOp bool   // the row leaves out columns of its header
+	reason     string // why it cannot be used; empty: it can
+	line       int
+	// Of a CSV file: op is what the row says that it is of, failed that it ran in vain.
+	op     operation
+	failed bool
+}
+
+// newRow is a row of a line, of which nothing is known.
+func newRow(line int) row {
+	return row{Sample: Sample{Config: noLabel, Micros: math.NaN()}, root: -1, line: line}
+}
+
 // columns are the sweep format's, in its order, and those that only other files have.
 var columns = [...]column{
 	{"collective", "coll name", func(r *row, v string) string {

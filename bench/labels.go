@@ -24,10 +24,31 @@ type labels struct {
 	saysChannels, forcesChannels bool
 }
 
-func (u *testRun) labels(op operation, comm nccl.Comm, unsure bool) *labels {
+func (u *testRun) labels(op operation, comm nccl.Comm, refused string, unsure bool) *labels {
 	says, forces := u.settings.saysChannels()
-	return &labels{u, op, collByName[string(op)], u.refused(op, comm), u.log.scaleOf(op, u.rows, comm.Ranks), unsure,
+	return &labels{u, op, collByName[string(op)], refused, u.scaleOf(op, comm.Ranks), unsure,
 		u.settings.config(op), says, forces}
+}
+
+// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of them (ranks), by which of the two finds
+// more of the sizes: that depends on the version and the collective.
+func (u *testRun) scaleOf(op operation, ranks int) uint64 {
+	if ranks < 2 || op != "allgather" && op != "reducescatter" {
+		return 1
+	}
+	whole, part := 0, 0
+	for i := range u.rows {
+		if _, _, found := u.log.ran(op, u.rows[i].Bytes, u.rows[i].Pass); found {
+			whole++
+		}
+		if _, _, found := u.log.ran(op, u.rows[i].Bytes/uint64(ranks), u.rows[i].Pass); found {
+			part++
+		}
+	}
+	if part > whole || part == whole && u.log.perRank {
+		return uint64(ranks)
+	}
+	return 1
 }
 
 // claim is what somebody says of a configuration.

@@ -20,9 +20,6 @@ type mention struct {
 	lasting bool
 }
 
-// unsure ends a setting in the column of variables that is only mentioned.
-const unsure = "?"
-
 // String is the mention as the column of variables has it.
 func (m mention) String() string {
 	if m.name == "" {
@@ -33,6 +30,11 @@ func (m mention) String() string {
 
 // chose reports whether the mention may have chosen instead of NCCL.
 func (m mention) chose() bool { return m.name == "" || chooses.MatchString(m.name) }
+
+// anyChose reports whether one of the settings may have chosen instead of NCCL.
+func anyChose(unknown []mention) bool {
+	return slices.ContainsFunc(unknown, func(m mention) bool { return m.chose() || m.name == directAccess })
+}
 
 // isUsual reports whether a mention is of what is so anyway.
 func (m mention) isUsual() bool {

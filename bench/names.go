@@ -125,6 +125,12 @@ func programOperation(program string) operation {
 	return operation(fold(name))
 }
 
+// elementSize is the bytes of each data type.
+var elementSize = map[string]uint64{
+	"int8": 1, "char": 1, "uint8": 1, "int32": 4, "int": 4, "uint32": 4, "int64": 8, "uint64": 8,
+	"half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
+}
+
 // TrimUnit is the unit, in bytes, that nccl-tests rounds sizes down to. It is an element, or 16 bytes for each rank
 // where each rank has a part of the data (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to
 // 2.18).

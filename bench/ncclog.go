@@ -133,27 +133,6 @@ func (t *tuningLog) ran(op operation, bytes uint64, pass int) (l nccl.Config, ag
 	return c.best, c.ran[c.best]*10 >= c.total*9, c.total > 0
 }
 
-// scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of them (ranks), by which of the two finds
-// more of the sizes: that depends on the version and the collective.
-func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
-	if ranks < 2 || op != "allgather" && op != "reducescatter" {
-		return 1
-	}
-	whole, part := 0, 0
-	for i := range rows {
-		if _, _, found := t.ran(op, rows[i].Bytes, rows[i].Pass); found {
-			whole++
-		}
-		if _, _, found := t.ran(op, rows[i].Bytes/uint64(ranks), rows[i].Pass); found {
-			part++
-		}
-	}
-	if part > whole || part == whole && t.perRank {
-		return uint64(ranks)
-	}
-	return 1
-}
-
 // MostChannels are the most that a communicator has, as NCCL's log says; 0: it does not.
 type MostChannels struct{ others, nvls int }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -67,7 +68,7 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 		op := cmp.Or(row.op, op)
 		l := all[op]
 		if l == nil {
-			l = u.labels(op, comm, anyChose(unknown))
+			l = u.labels(op, comm, u.refused(op, comm), anyChose(unknown))
 			all[op] = l
 		}
 		called := u.log.at(op, row.Bytes, row.Pass)
@@ -122,6 +123,46 @@ func (u *testRun) resolveRows(r *Result, op operation, comm nccl.Comm, vain *req
 	if u.log.symmetric {
 		r.note(u.line, noteSymmetric)
 	}
+}
+
+// setup is what is known at a run's end; nil: nothing.
+func (u *testRun) setup(unknown []mention) *Setup {
+	s := u.known
+	s.GPU, s.Hosts = joined(u.devices.gpus, " + "), joined(u.devices.hosts, " ")
+	s.Tuner = cmp.Or(s.Tuner, loadedTuner(u.settings["NCCL_TUNER_PLUGIN"]))
+	for name, into := range map[string]*string{"NCCL_MIN_NCHANNELS": &s.MinChannels, "NCCL_MIN_CTAS": &s.MinCTAs} {
+		if n := atoi(u.settings[name]); n > 0 {
+			*into = strconv.Itoa(n)
+		}
+	}
+	variables := u.settings.variables(u.mark.setting)
+	for _, m := range unknown {
+		variables = append(variables, m.String())
+	}
+	slices.Sort(variables)
+	s.Options, s.Variables = u.settings.options(), strings.Join(slices.Compact(variables), " ")
+	return s.clean()
+}
+
+// unknown returns the settings of a run that are mentioned only.
+func (u *testRun) unknown() (of []mention) {
+	if u.mark.is || u.complete || u.isCSV && u.tells {
+		return nil
+	}
+	said := u.opts.Default || u.opts.Config != nil
+	forced := u.settings["NCCL_ALGO"]+u.settings["NCCL_PROTO"] != ""
+	for _, m := range slices.Concat(u.mentions.of, hintsInName(u.file)) {
+		_, told := u.settings[m.name]
+		isRead := m.name == "NCCL_DEBUG_FILE" && u.joined != ""
+		if !told && !isRead && !(said && m.chose()) && !(m.name == "" && forced) && !m.isUsual() {
+			of = append(of, m)
+		}
+	}
+	chosen := slices.ContainsFunc(sortedKeys(u.settings), chooses.MatchString)
+	if _, told := u.settings[directAccess]; u.log.direct && !told && chosen {
+		of = append(of, mention{directAccess, "", u.line, false})
+	}
+	return of
 }
 
 // refused says why none of the rows can be used; empty: they can.

@@ -139,9 +139,6 @@ func (r *Result) tooMany(rows int) error {
 var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a " +
 	"sweep CSV, the CSV of optimize_config.py)")
 
-// simulatedPrefix begins the source of every sample that was made up.
-const simulatedPrefix = "simulated:"
-
 // note keeps a remark, each once, and says where it stopped keeping them.
 func (r *Result) note(line int, format string, args ...any) {
 	n := Note{r.File, line, fmt.Sprintf(format, args...)}

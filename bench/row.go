@@ -3,8 +3,6 @@ package bench
 import (
 	"bytes"
 	"cmp"
-	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -63,52 +61,6 @@ func layoutOf(tokens [][]byte) (l layout, ok bool) {
 // plainLayout is the layout without a header. RCCL's labels may follow.
 var plainLayout = layout{half: []int{columnByName["time"], columnByName["algbw"], columnByName["busbw"],
 	columnByName[".either"]}, halves: 2, labels: true}
-
-// row is one time of a run, half a line of nccl-tests. It is a sample that the end of the run completes.
-type row struct {
-	Sample            // what the row says itself, its configuration as in RCCL's columns or a CSV file's fields
-	count      uint64 // elements as nccl-tests counts them; 0: not known
-	root       int    // -1: none
-	checked    bool   // the result was compared
-	blankRedOp bool   // the row leaves out columns of its header
-	reason     string // why it cannot be used; empty: it can
-	line       int
-	// Of a CSV file: op is what the row says that it is of, failed that it ran in vain.
-	op     operation
-	failed bool
-}
-
-// newRow is a row of a line, of which nothing is known.
-func newRow(line int) row {
-	return row{Sample: Sample{Config: noLabel, Micros: math.NaN()}, root: -1, line: line}
-}
-
-// unusable says why nothing can be learned from a sample. Empty: it is usable.
-func (s *Sample) unusable() string {
-	const least, most = 1e-3, 1e12 // microseconds; beyond these a time is damage
-	// Old versions count fewer bytes in algbw than in size, and rounding is off by
-	// a factor of 2 at most where it leaves anything; units are off by 1000.
-	const mostOff = 300
-	switch off := float64(s.Bytes) / 1000 / s.Micros / s.AlgBW; {
-	case s.Bytes == 0:
-		return rejectZeroSize
-	case !(s.Micros > 0) || math.IsInf(s.Micros, 0):
-		return rejectNoTime
-	case s.AlgBW > 0 && (off > mostOff || off < 1.0/mostOff):
-		return rejectUnits
-	case s.Micros < least || s.Micros > most:
-		return rejectTime
-	case s.Bytes >= nccl.MaxBytes:
-		return rejectSize
-	case s.Nodes > 0 && s.Ranks > 0 && s.Ranks < s.Nodes:
-		return rejectRanks
-	case s.Channels > nccl.MaxChannels:
-		return rejectChannels
-	case s.Known() && !nccl.Offers(s.Coll, s.Cell):
-		return fmt.Sprintf(rejectNeverHas, s.Algo, s.Proto, s.Coll)
-	}
-	return ""
-}
 
 // beginsRow reports whether tokens are the start of a row: size, count, type.
 func beginsRow(tokens [][]byte) bool {

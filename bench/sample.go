@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,36 @@ type Sample struct {
 	Simulated bool   // made up by the simulator, not measured
 	Verify    bool   // measured to verify what was chosen: fresh, in turns with the default
 	Setup     *Setup // where and with what; nil: nothing is known. Samples share it, it does not change
+}
+
+// simulatedPrefix begins the source of every sample that was made up.
+const simulatedPrefix = "simulated:"
+
+// unusable says why nothing can be learned from a sample. Empty: it is usable.
+func (s *Sample) unusable() string {
+	const least, most = 1e-3, 1e12 // microseconds; beyond these a time is damage
+	// Old versions count fewer bytes in algbw than in size, and rounding is off by
+	// a factor of 2 at most where it leaves anything; units are off by 1000.
+	const mostOff = 300
+	switch off := float64(s.Bytes) / 1000 / s.Micros / s.AlgBW; {
+	case s.Bytes == 0:
+		return rejectZeroSize
+	case !(s.Micros > 0) || math.IsInf(s.Micros, 0):
+		return rejectNoTime
+	case s.AlgBW > 0 && (off > mostOff || off < 1.0/mostOff):
+		return rejectUnits
+	case s.Micros < least || s.Micros > most:
+		return rejectTime
+	case s.Bytes >= nccl.MaxBytes:
+		return rejectSize
+	case s.Nodes > 0 && s.Ranks > 0 && s.Ranks < s.Nodes:
+		return rejectRanks
+	case s.Channels > nccl.MaxChannels:
+		return rejectChannels
+	case s.Known() && !nccl.Offers(s.Coll, s.Cell):
+		return fmt.Sprintf(rejectNeverHas, s.Algo, s.Proto, s.Coll)
+	}
+	return ""
 }
 
 // File is the file of a sample's source: "a.txt:12" and "a.json#3" are of a.txt and a.json.

@@ -174,6 +174,9 @@ func IsSetting(name string) bool {
 	return optionNamed(name) != nil || name != "" && named.FindString(name) == name
 }
 
+// unsure ends a setting in the column of variables that is only mentioned.
+const unsure = "?"
+
 // isVariable reports whether a word is of the column of variables.
 func isVariable(word string) bool { return strings.HasSuffix(word, unsure) || named.MatchString(word) }
 
@@ -212,30 +215,4 @@ func ChannelBounds(getenv func(string) string) (bounds map[string]string) {
 		}
 	}
 	return bounds
-}
-
-// unknown returns the settings of a run that are mentioned only.
-func (u *testRun) unknown() (of []mention) {
-	if u.mark.is || u.complete || u.isCSV && u.tells {
-		return nil
-	}
-	said := u.opts.Default || u.opts.Config != nil
-	forced := u.settings["NCCL_ALGO"]+u.settings["NCCL_PROTO"] != ""
-	for _, m := range slices.Concat(u.mentions.of, hintsInName(u.file)) {
-		_, told := u.settings[m.name]
-		isRead := m.name == "NCCL_DEBUG_FILE" && u.joined != ""
-		if !told && !isRead && !(said && m.chose()) && !(m.name == "" && forced) && !m.isUsual() {
-			of = append(of, m)
-		}
-	}
-	chosen := slices.ContainsFunc(sortedKeys(u.settings), chooses.MatchString)
-	if _, told := u.settings[directAccess]; u.log.direct && !told && chosen {
-		of = append(of, mention{directAccess, "", u.line, false})
-	}
-	return of
-}
-
-// anyChose reports whether one of the settings may have chosen instead of NCCL.
-func anyChose(unknown []mention) bool {
-	return slices.ContainsFunc(unknown, func(m mention) bool { return m.chose() || m.name == directAccess })
 }

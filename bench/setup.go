@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -89,23 +88,4 @@ func joined(set map[string]bool, between string) string {
 		names = append(names[:mostNames:mostNames], "and "+strconv.Itoa(more)+" more")
 	}
 	return strings.Join(names, between)
-}
-
-// setup is what is known at a run's end; nil: nothing.
-func (u *testRun) setup(unknown []mention) *Setup {
-	s := u.known
-	s.GPU, s.Hosts = joined(u.devices.gpus, " + "), joined(u.devices.hosts, " ")
-	s.Tuner = cmp.Or(s.Tuner, loadedTuner(u.settings["NCCL_TUNER_PLUGIN"]))
-	for name, into := range map[string]*string{"NCCL_MIN_NCHANNELS": &s.MinChannels, "NCCL_MIN_CTAS": &s.MinCTAs} {
-		if n := atoi(u.settings[name]); n > 0 {
-			*into = strconv.Itoa(n)
-		}
-	}
-	variables := u.settings.variables(u.mark.setting)
-	for _, m := range unknown {
-		variables = append(variables, m.String())
-	}
-	slices.Sort(variables)
-	s.Options, s.Variables = u.settings.options(), strings.Join(slices.Compact(variables), " ")
-	return s.clean()
 }
