@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// bounds are the least and the greatest value that rounded numbers allow.
-type bounds struct{ low, high float64 }
+// factors are the least and the greatest value that rounded numbers allow.
+type factors struct{ low, high float64 }
 
 // busFactor returns busbw/algbw within the precision of the printed digits. ok is false where no row
 // has both, or rows contradict each other.
-func busFactor(rows []row) (f bounds, ok bool) {
-	f = bounds{0, math.Inf(1)}
+func busFactor(rows []row) (f factors, ok bool) {
+	f = factors{0, math.Inf(1)}
 	for i := range rows {
 		r := &rows[i]
 		if r.AlgBW < 1 {
@@ -29,7 +29,7 @@ func busFactor(rows []row) (f bounds, ok bool) {
 }
 
 // ranksOf returns the numbers of ranks that a factor allows; 0: it tells nothing.
-func ranksOf(op operation, f bounds) (least, most int) {
+func ranksOf(op operation, f factors) (least, most int) {
 	const many = 1 << 20
 	var low, high float64
 	switch op {
@@ -48,9 +48,9 @@ func ranksOf(op operation, f bounds) (least, most int) {
 	return int(low), int(high)
 }
 
-// parts returns size / (count x element), which is the number of ranks where
+// partsOf returns size / (count x element), which is the number of ranks where
 // each rank holds one part of the buffer and 1 where each holds all. 0: not known.
-func parts(rows []row) int {
+func partsOf(rows []row) int {
 	for i := range rows {
 		r := &rows[i]
 		if element := elementSize[r.DType]; element != 0 && r.count > 0 && r.Bytes > 0 &&
@@ -68,7 +68,7 @@ func (u *testRun) guess() operation {
 		return ""
 	}
 	f, haveFactor := busFactor(u.rows)
-	reduces, rooted, n := u.rows[0].RedOp != "", u.rows[0].root >= 0, parts(u.rows)
+	reduces, rooted, n := u.rows[0].RedOp != "", u.rows[0].root >= 0, partsOf(u.rows)
 	checked := slices.ContainsFunc(u.rows, func(r row) bool { return r.InPlace && r.checked })
 	switch {
 	case rooted && reduces:

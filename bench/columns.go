@@ -72,9 +72,9 @@ var columns = [...]column{
 	{"protocol", "proto",
 		func(r *row, v string) string { return nameIn(v, &r.Proto, parseLabel(nccl.Protos, v), nccl.Protos) },
 		func(s *Sample) string { return nameOf(s.Proto) }},
-	count("channels", "nchannels", func(s *Sample) *int { return &s.Channels }),
-	count("nodes", "nnodes", func(s *Sample) *int { return &s.Nodes }),
-	count("ranks", "nranks gpus", func(s *Sample) *int { return &s.Ranks }),
+	number("channels", "nchannels", func(s *Sample) *int { return &s.Channels }),
+	number("nodes", "nnodes", func(s *Sample) *int { return &s.Nodes }),
+	number("ranks", "nranks gpus", func(s *Sample) *int { return &s.Ranks }),
 	{"inplace", "", func(r *row, v string) string {
 		var err error
 		if r.InPlace, err = strconv.ParseBool(v); err != nil {
@@ -115,8 +115,8 @@ var columns = [...]column{
 		}
 		return s.Source
 	}},
-	count("start", "", func(s *Sample) *int { return &s.Start }),
-	count("pass", "", func(s *Sample) *int { return &s.Pass }),
+	number("start", "", func(s *Sample) *int { return &s.Start }),
+	number("pass", "", func(s *Sample) *int { return &s.Pass }),
 	// Of Setup, left out of files that know nothing of it.
 	{name: "gpu_model", aliases: "gputype"}, {name: "hosts"}, {name: "nccl_version"}, {name: "driver_version"},
 	{name: "measured_at"}, {name: "tuner"}, {name: "options"},
@@ -207,8 +207,8 @@ func nameOf[T nccl.Algo | nccl.Proto](v T) string {
 	return fmt.Sprint(v)
 }
 
-// count is the column of a number that a sample may not know.
-func count(name, aliases string, of func(s *Sample) *int) column {
+// number is the column of a number that a sample may not know.
+func number(name, aliases string, of func(s *Sample) *int) column {
 	return column{name, aliases, func(r *row, v string) string {
 		const most = 1 << 30
 		n, err := strconv.Atoi(v)

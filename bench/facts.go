@@ -34,7 +34,7 @@ var facts = []struct {
 		}},
 	// Using tuner plugin: 'Example' (2.19); TUNER/Plugin: Using tuner plugin Example (2.21); TUNER/Plugin: Using
 	// Example (v5) (2.28); and what RCCL's own says since 2026
-	{"uner plugin", loaded, takeTuner}, {"CSV tuner", loaded, takeTuner}, {"TUNER", loaded, takeTuner},
+	{"uner plugin", loadedLine, takeTuner}, {"CSV tuner", loadedLine, takeTuner}, {"TUNER", loadedLine, takeTuner},
 	{"TUNER/CsvTuner: Applied", regexp.MustCompile(`Applied config for (\w+), bytes=([0-9]+): algo=(\w+), ` +
 		`proto=(\w+), channels=(-?[0-9]+)`), func(u *testRun, _ string, part []string) {
 		coll, known := collByName[fold(part[1])]
@@ -80,8 +80,8 @@ var facts = []struct {
 }
 
 var (
-	anyLine = regexp.MustCompile(``)
-	loaded  = regexp.MustCompile(`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|` +
+	anyLine    = regexp.MustCompile(``)
+	loadedLine = regexp.MustCompile(`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|` +
 		`\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)|Using (built-in CSV tuner)|` +
 		`TUNER/(CsvTuner): Applied`)
 	dateTime = regexp.MustCompile(`20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)

@@ -200,7 +200,7 @@ func TestTakeLabels(t *testing.T) {
 		"1.5 0 LL 12":       {4, noLabel},
 	} {
 		r := row{Sample: Sample{Config: noLabel}}
-		left := (&layout{known: true, labels: true}).takeLabels(bytes.Fields([]byte(line)), &r)
+		left := (&layout{known: true, hasLabels: true}).takeLabels(bytes.Fields([]byte(line)), &r)
 		if len(left) != want.left || r.Config != want.Config {
 			t.Errorf("%q: %s, and %q is left", line, r.Config, left)
 		}

@@ -122,8 +122,8 @@ func (j *jsonRun) result() error {
 	return j.r.tooMany(len(j.run.rows))
 }
 
-// list returns what a list holds that is of a type.
-func list[T any](of any) (all []T) {
+// listOf returns what a list holds that is of a type.
+func listOf[T any](of any) (all []T) {
 	values, _ := of.([]any)
 	for _, v := range values {
 		if v, is := v.(T); is {
@@ -135,7 +135,7 @@ func list[T any](of any) (all []T) {
 
 // tell gives the run what stands beside its results.
 func (j *jsonRun) tell() {
-	u, args := j.run, list[string](j.said["args"])
+	u, args := j.run, listOf[string](j.said["args"])
 	number := func(of any) int { return atoi(fmt.Sprint(of)) }
 	config, _ := j.said["config"].(map[string]any)
 	outOfBounds, _ := j.said["out_of_bounds"].(map[string]any)
@@ -150,7 +150,7 @@ func (j *jsonRun) tell() {
 	u.settings = settingsOf(strings.Join(args, " "), onCommand)
 	if env, is := j.said["env"].([]any); is {
 		u.complete = true
-		for _, v := range list[string](env) {
+		for _, v := range listOf[string](env) {
 			name, value, _ := strings.Cut(v, "=")
 			if named.MatchString(name) { // nccl-tests writes all that there is
 				u.settings[name] = value[:min(len(value), longestValue)]
@@ -169,7 +169,7 @@ func (j *jsonRun) tell() {
 		u.settings["-z"] = "1"
 		j.r.note(0, noteBlocking)
 	}
-	for _, d := range list[map[string]any](config["devices"]) {
+	for _, d := range listOf[map[string]any](config["devices"]) {
 		rank := strconv.Itoa(number(d["rank"]))
 		host, _ := d["hostname"].(string)
 		model, _ := d["device_info"].(string)

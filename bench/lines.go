@@ -15,8 +15,8 @@ var (
 		`Collective test starting:|Using devices|size +count +type|Out of bounds values|Avg bus bandwidth)`)
 	// colour is what a terminal obeys and does not print.
 	colour = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-	// units of a table's columns, as in "time (us)".
-	units = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
+	// tableUnits are those of a table's columns, as in "time (us)".
+	tableUnits = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
 	// escaped are the ends of lines and quotes in a text that ansible prints as one line.
 	escaped = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\"`, `"`)
 )
@@ -49,7 +49,7 @@ func plain(line []byte) []byte {
 	}
 	line = bytes.TrimRight(line, "\r\n")
 	if n := len(line); n > 1 && line[0] == '|' && line[n-1] == '|' {
-		line = units.ReplaceAll(bytes.ReplaceAll(line, []byte("|"), []byte(" ")), nil)
+		line = tableUnits.ReplaceAll(bytes.ReplaceAll(line, []byte("|"), []byte(" ")), nil)
 	}
 	return line
 }

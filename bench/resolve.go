@@ -240,7 +240,7 @@ func (u *testRun) communicator(op operation, r *Result) (c nccl.Comm) {
 	if f, ok := busFactor(u.rows); ok {
 		least, most = ranksOf(op, f)
 	}
-	if n := parts(u.rows); n > 1 && (op == "allgather" || op == "reducescatter") {
+	if n := partsOf(u.rows); n > 1 && (op == "allgather" || op == "reducescatter") {
 		least, most = n, n
 	}
 	if least == most && most > 1 {

@@ -11,11 +11,11 @@ import (
 
 // layout is what a header line of nccl-tests says of the rows below it.
 type layout struct {
-	known  bool
-	names  []string // before the first time
-	half   []int    // columns of one half, out-of-place or in-place, from its time on; -1: not used
-	halves int
-	labels bool // RCCL's algorithm, protocol and channels follow
+	known     bool
+	names     []string // before the first time
+	half      []int    // columns of one half, out-of-place or in-place, from its time on; -1: not used
+	halves    int
+	hasLabels bool // RCCL's algorithm, protocol and channels follow
 	// inPlaceOnly: the only half is the in-place one (rccl-tests -O 0).
 	inPlaceOnly bool
 }
@@ -26,11 +26,11 @@ func layoutOf(tokens [][]byte) (l layout, ok bool) {
 	var halves [][]string
 	for _, t := range tokens {
 		switch name := string(t); {
-		case name == "#" || l.labels:
+		case name == "#" || l.hasLabels:
 		case name == "time" || name == "cputime":
 			halves = append(halves, []string{name})
 		case name == "algo":
-			l.labels = true
+			l.hasLabels = true
 		case len(halves) > 0:
 			halves[len(halves)-1] = append(halves[len(halves)-1], name)
 		default:
@@ -60,7 +60,7 @@ func layoutOf(tokens [][]byte) (l layout, ok bool) {
 
 // plainLayout is the layout without a header. RCCL's labels may follow.
 var plainLayout = layout{half: []int{columnByName["time"], columnByName["algbw"], columnByName["busbw"],
-	columnByName[".either"]}, halves: 2, labels: true}
+	columnByName[".either"]}, halves: 2, hasLabels: true}
 
 // beginsRow reports whether tokens are the start of a row: size, count, type.
 func beginsRow(tokens [][]byte) bool {
@@ -129,7 +129,7 @@ func isInteger(t []byte) bool {
 // takeLabels cuts RCCL's algorithm, protocol and channels off a row.
 func (l *layout) takeLabels(rest [][]byte, r *row) [][]byte {
 	k := len(rest)
-	if k < 3 || !l.labels || !isWord(rest[k-3]) || !isWord(rest[k-2]) {
+	if k < 3 || !l.hasLabels || !isWord(rest[k-3]) || !isWord(rest[k-2]) {
 		return rest
 	}
 	if n, err := strconv.Atoi(string(rest[k-1])); err == nil || string(rest[k-1]) == "N/A" {

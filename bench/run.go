@@ -35,7 +35,7 @@ type heading struct {
 	headers  int    // without a row between them
 	mixed    bool   // with the header of another process
 	settings settings
-	devices  devices
+	devices  deviceList
 	comm     nccl.Comm // as NCCL's log says
 	layout   layout
 	sizes    []uint64 // what it was to measure
@@ -72,9 +72,9 @@ func (u *testRun) close(opts Options) {
 // named reports whether each row says itself what it is of.
 func (u *testRun) named() bool { return u.isCSV && len(u.rows) > 0 && u.rows[0].op != "" }
 
-// devices are the ranks and hosts of the list under "# Using devices". With
+// deviceList is the ranks and hosts of the list under "# Using devices". With
 // NCCL_TESTS_SPLIT there are several groups, each a communicator of its own.
-type devices struct {
+type deviceList struct {
 	group string
 	ranks map[string]string // processes, by rank
 	hosts map[string]bool
@@ -92,9 +92,9 @@ type devices struct {
 var fullPCI = regexp.MustCompile(`^[0-9]+ [0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}`)
 
 // add takes a device: its model, and its place as "0 0000:1b:00".
-func (d *devices) add(group, rank, host, process, place, model string) {
+func (d *deviceList) add(group, rank, host, process, place, model string) {
 	if d.ranks == nil {
-		*d = devices{group: group, ranks: map[string]string{}, hosts: map[string]bool{}, gpus: map[string]bool{},
+		*d = deviceList{group: group, ranks: map[string]string{}, hosts: map[string]bool{}, gpus: map[string]bool{},
 			at: map[string]bool{}}
 	}
 	if model = quoted([]byte(model)); model != "" {
@@ -116,7 +116,7 @@ func (d *devices) add(group, rank, host, process, place, model string) {
 
 // close ends the list, where each process has perProcess ranks. The JSON lists only the first rank of each
 // process (writeDeviceReport in src/util.cu, 2.17.5 to 2.19.6). Of a list that was cut, the highest number tells.
-func (d *devices) close(perProcess int) {
+func (d *deviceList) close(perProcess int) {
 	highest, each := -1, max(1, perProcess)
 	for rank := range d.ranks {
 		n := atoi(rank)
