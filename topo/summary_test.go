@@ -145,3 +145,17 @@ func TestSummaryOfEverySystemIsPlausible(t *testing.T) {
 		}
 	}
 }
+
+// GPUs that communicate over the network do so at the rate of the slower port.
+func TestPairOverTheNetwork(t *testing.T) {
+	s := build(t, fixture(t, "two_hosts.xml"))
+	a, b := s.Nodes[NodeGPU][0], s.Nodes[NodeGPU][1]
+	for _, at := range []*Node{a, b} {
+		at.paths[NodeNET] = []Path{{Type: PathPIX, BW: 12}}
+		at.paths[NodeGPU] = []Path{{Type: PathNET}, {Type: PathNET}}
+	}
+	b.paths[NodeNET][0].BW = 24
+	if ab, ba := s.pairBW(a, b), s.pairBW(b, a); ab != 12 || ba != 12 {
+		t.Errorf("%v and %v GB/s, want 12", ab, ba)
+	}
+}
