@@ -88,6 +88,12 @@ func TestDoctorConfFiles(t *testing.T) {
 	mustFind(t, findings, "environment", isWarning, machine+`:4 sets "export NCCL_TUNER_LOG"`)
 	mustFind(t, findings, "environment", isNote, machine+" sets NCCL_ALGO, NCCL_SOCKET_IFNAME")
 
+	for _, f := range examine("NCCL_ALGO=Tree") { // the same value
+		if strings.Contains(f.Found, "NCCL_ALGO=Tree without effect") {
+			t.Error(f)
+		}
+	}
+
 	findings = examine("NCCL_ALGO=Ring", "NCCL_CONF_FILE="+filepath.Join(home, "absent"))
 	mustFind(t, findings, "environment", isWarning, "NCCL_ALGO=Ring beats")
 	mustFind(t, findings, "environment", isNote, "NCCL_ALGO=Tree without effect", "environment wins")
@@ -116,6 +122,7 @@ func TestDoctorFiles(t *testing.T) {
 	}{
 		{nil, isWarning, []string{"NCCL decides everything"}},
 		{[]string{strict}, isError, []string{"no communicator"}},
+		{[]string{tuner.EnvStrict + "=0"}, isWarning, []string{"NCCL decides everything"}},
 		{[]string{policyIs + good}, isFine, []string{good, "1 row", "version "}},
 		{[]string{policyIs + good + "x"}, isError, []string{"no such file", "NCCL decides everything"}},
 		{[]string{policyIs + good + "x", strict}, isError, []string{"no such file", "no communicator"}},
