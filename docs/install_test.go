@@ -86,8 +86,8 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	for page, parts := range map[string][]string{
-		"man1/tunefit.1":             {`.TH "TUNEFIT" "1"`, ".SH COMMANDS\n", "tunefit-fit(1)"},
-		"man1/tunefit-topo-graphs.1": {".SH OPTIONS\n", `\-\-json`, ".SH EXIT STATUS\n", ".SH FILES\n", "tunefit-topo(1)"},
+		"man1/tunefit.1":             {`.TH "TUNEFIT" 1`, ".SH COMMANDS\n", `\fBtunefit\-fit\fP(1)`},
+		"man1/tunefit-topo-graphs.1": {".SH OPTIONS\n", `\-\-json`, ".SH EXIT STATUS\n", ".SH FILES\n", `\fBtunefit\-topo\fP(1)`},
 		"man7/libnccl-tuner-go.7":    {".TH LIBNCCL-TUNER-GO 7", ".B NCCL_TUNER_CONFIG_FILE\n", ".B NCCL_TUNER_LEARN\n"},
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, "prefix/share/man", page))
