@@ -132,37 +132,3 @@ func TestUnsettableChannels(t *testing.T) {
 		}
 	}
 }
-
-// A row for a single size reaches half of the way to its neighbours. With RCCL it begins at that size, since RCCL takes
-// fewer channels below.
-func TestRowOfOneSizeWithRCCL(t *testing.T) {
-	const best = 256 << 10
-	for with, widens := range map[string]bool{"2.28.9": true, "RCCL 2.27.7": false} {
-		var samples []bench.Sample
-		add := func(bytes uint64, c nccl.Config, by bench.Selection, us float64) {
-			for rep := range 4 {
-				samples = append(samples, bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes},
-					Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Config: c, Selection: by, Micros: us * (1 + float64(rep%2)/1000),
-					Start: rep + 1, Pass: 1, Setup: &bench.Setup{NCCL: with}})
-			}
-		}
-		ring := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}
-		tree := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 16}
-		for bytes := uint64(best / 4); bytes <= 4*best; bytes *= 2 {
-			own, us := 16, 100*float64(bytes)/best
-			if bytes < best {
-				own = 4
-			}
-			add(bytes, nccl.Config{Cell: ring, Channels: own}, bench.SelectionDefault, us)
-			if us *= 1.5; bytes == best {
-				us = 70
-			}
-			add(bytes, tree, bench.SelectionForced, us)
-		}
-		file, _ := Fit(pooled(samples), Options{})
-		rows := Rows(mustCompile(t, file))
-		if len(rows) != 1 || rows[0].Bytes.Min < best != widens || rows[0].Bytes.Max <= best {
-			t.Errorf("%s: %+v", with, rows)
-		}
-	}
-}
