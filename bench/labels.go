@@ -120,7 +120,7 @@ func (l *labels) of(row *row, tuner string) (c nccl.Config, from Origin, by Sele
 		logged = noLabel
 	}
 	user, variables, byRow := noLabel, l.asked, originMeasured
-	forcesCell := l.settings["NCCL_ALGO"] != "" || l.settings["NCCL_PROTO"] != "" || tuner != "" || l.forcesChannels
+	forcesCell := l.settings.forceCell() || tuner != "" || l.forcesChannels
 	forcesChannels := l.saysChannels || tuner != ""
 	if said := l.opts.Config; said != nil {
 		user = nccl.Config{Cell: alone(said.Cell), Channels: said.Channels}
@@ -176,17 +176,17 @@ func (c *channelCounts) rise() bool {
 // not ours. They are of algorithms and protocols whose counts rise. If nothing in the file tells any better, these show
 // that the others with one count at each size were not asked for either: a sweep over channels has several.
 func (r *Result) tellOwnChannels() {
-	type family struct {
+	type cellSeries struct {
 		Series
 		nccl.Cell
 	}
-	counts := map[family]*channelCounts{}
+	counts := map[cellSeries]*channelCounts{}
 	for i := range r.Samples {
 		s := &r.Samples[i]
 		if s.Selection == SelectionDefault || !s.Known() {
 			continue
 		}
-		of := family{s.Series(), s.Cell}
+		of := cellSeries{s.Series(), s.Cell}
 		c := counts[of]
 		if c == nil {
 			c = &channelCounts{bySize: map[uint64]int{}}
@@ -213,7 +213,7 @@ func (r *Result) tellOwnChannels() {
 		if s.Selection == SelectionDefault || s.Channels == 0 || !s.Known() {
 			continue
 		}
-		a, c := all[s.Series()], counts[family{s.Series(), s.Cell}]
+		a, c := all[s.Series()], counts[cellSeries{s.Series(), s.Cell}]
 		if !c.told && !c.asked && (c.rise() || a.rise && !a.told && !a.several) {
 			s.Selection = SelectionOwnChannels
 		}

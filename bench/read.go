@@ -19,10 +19,9 @@ func IsReport(start []byte) bool {
 		bytes.Contains(record, []byte(`"name"`))
 }
 
-// Read reads measurements in whatever format they are in. The name is for
-// messages and Sample.Source; a word in it may be a hint that keeps rows out. Rows that cannot be used are
-// counted in the result; an error means that the input holds no measurements or
-// could not be read.
+// Read reads measurements in whatever format they are in. The name is for messages and Sample.Source; a word in it may
+// be a hint that keeps rows out. Rows that cannot be used are counted in the result. An error means that the input
+// holds no measurements or could not be read.
 func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	const enough = 64 << 10
 	buffered := bufio.NewReaderSize(in, 256<<10)

@@ -150,7 +150,7 @@ func (u *testRun) unknown() (of []mention) {
 		return nil
 	}
 	said := u.opts.Default || u.opts.Config != nil
-	forced := u.settings["NCCL_ALGO"]+u.settings["NCCL_PROTO"] != ""
+	forced := u.settings.forceCell()
 	for _, m := range slices.Concat(u.mentions.of, hintsInName(u.file)) {
 		_, told := u.settings[m.name]
 		isRead := m.name == "NCCL_DEBUG_FILE" && u.joined != ""

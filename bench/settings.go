@@ -104,6 +104,9 @@ func (s settings) variables(bySweep settings) (all []string) {
 	return all
 }
 
+// forceCell reports whether NCCL_ALGO or NCCL_PROTO is set.
+func (s settings) forceCell() bool { return s["NCCL_ALGO"]+s["NCCL_PROTO"] != "" }
+
 func (s settings) get(name string) string { return s[name] }
 
 // config is what NCCL's variables choose for a collective.

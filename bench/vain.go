@@ -94,7 +94,7 @@ func (u *testRun) notOffered(r *Result, s Sample) {
 	if s.Nodes < 1 || s.Ranks < 2 {
 		return
 	}
-	forced := u.settings["NCCL_ALGO"]+u.settings["NCCL_PROTO"] != ""
+	forced := u.settings.forceCell()
 	noLL128 := u.log.sharesMem && !nccl.IsRCCL(u.known.NCCL)
 	for _, coll := range nccl.AllColls() {
 		for algo, proto := range nccl.Cells {
