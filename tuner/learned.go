@@ -289,7 +289,7 @@ func (l *learning) withLearned(v *policyfile.Version) *policyfile.Version {
 func (l *learning) usable(text []byte) (rows []byte, err error) {
 	all, ours := bytes.CutPrefix(text, []byte(learnedHeader))
 	if !ours {
-		return nil, fmt.Errorf("its first line is not %q, as the library writes it since release 0.2.0 (a policy of "+
+		return nil, fmt.Errorf("its first line is not %q, as releases after 0.2.0 write it (a policy of "+
 			"your own belongs into %s)", strings.TrimSpace(learnedHeader), EnvConfigFile)
 	}
 	here := machineCondition(l.loader.Fingerprint())
@@ -308,8 +308,7 @@ func (l *learning) usable(text []byte) (rows []byte, err error) {
 	}
 	if used == 0 && others > 0 {
 		return nil, fmt.Errorf("it has %s, and none for this machine (needed: when is %s)",
-			wording.Plural(others, "row"),
-			wording.Quote(here))
+			wording.Plural(others, "row"), wording.Quote(here))
 	}
 	return rows, nil
 }

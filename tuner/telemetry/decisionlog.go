@@ -66,7 +66,7 @@ const mostSums = 100
 func SumUp(log Log, comm string, made map[string]int) {
 	for i, by := range slices.Sorted(maps.Keys(made)) {
 		if i == mostSums {
-			log.Infof("... and %d more rows", len(made)-i)
+			log.Infof("... and %d more", len(made)-i)
 			return
 		}
 		log.Event(Info, &record.Sum{ID: comm, By: by, Decisions: made[by]})
