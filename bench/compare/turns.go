@@ -12,8 +12,8 @@ const leastPairs = 4
 
 // inTurns reports whether the starts of both sides were made in turns at all sizes: in the order of time, the first two
 // are one of each side, and so are the next two. Then pairs are compared, since slow drift is the same for both starts
-// of a pair. It puts those of a pair side by side. told: the caller says so
-// (Options.Alternating), and the samples are in the order of time.
+// of a pair. It puts those of a pair side by side. told: the caller says so (Options.Alternating), and the samples are
+// in the order of time.
 func (p *pool) inTurns(values [][2]repeated, told bool) bool {
 	type started struct {
 		began string

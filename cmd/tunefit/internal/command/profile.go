@@ -113,7 +113,7 @@ func readProfiled(in *cli.Inputs, cmd *cobra.Command, args []string, steps int) 
 	return readJob(in, cmd, files, found, steps)
 }
 
-// readProfile reads the file of --profile.
+// readProfile reads a job profile.
 func readProfile(in *cli.Inputs, file string) (*profile.Profile, error) {
 	text, err := in.Text(file, cli.KindProfile)
 	if err != nil {
