@@ -379,7 +379,7 @@ func ReadModel(in *cli.Inputs, file string) (m *model.Model, text []byte, err er
 // About returns notes on a decider: what the library would warn of, and for each communicator why the model abstains.
 // With allGather it adds which channel counts of AllGather are left to NCCL.
 func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []string) {
-	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", a.Costs.NCCL)
+	unchecked := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", a.Costs.NCCL)
 	for _, c := range comms {
 		view := a.view(d, c) // it may add to the Asker's notes
 		if why := view.ModelAbstains(); why != "" && view.Empty() {
@@ -389,11 +389,11 @@ func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []s
 		rows, first, model := view.UncheckedAllGathers()
 		if allGather && rows > 0 {
 			notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in "+
-				"all: %s", d.Policy, first.Line, wording.Plural(rows, "row"), why))
+				"all: %s", d.Policy, first.Line, wording.Plural(rows, "row"), unchecked))
 		}
 		if allGather && model {
 			notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s",
-				d.Model, why))
+				d.Model, unchecked))
 		}
 	}
 	for i, note := range notes { // of several communicators the same is said once

@@ -288,8 +288,7 @@ func (v *profiled) write(w io.Writer) {
 		}
 		cells := []any{orDash(c.Share, cli.Percent), c.Coll, commText(c.Comm), size,
 			orDash(v.Scale.Count(c.Entry), short), orDash(c.Micros, profile.Duration), orDash(c.BusBW, short),
-			nccl.Config{Cell: c.Cell, Channels: c.Channels},
-			cmp.Or(c.DecidedBy, "-")}
+			nccl.Config{Cell: c.Cell, Channels: c.Channels}, cmp.Or(c.DecidedBy, "-")}
 		if v.by != (ask.Decider{}) {
 			would, says, expected, gain := "-", "-", "-", "-"
 			if o := c.Outcome; o != nil {

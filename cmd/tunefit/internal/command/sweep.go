@@ -127,8 +127,8 @@ that again, start it by hand and give its new log.`,
 		"job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, "+
 			"--comm and --sizes choose among it)")
 	flags.StringSliceVar(&f.try, "try", nil, "a variable of the job and its values, as "+
-		"NCCL_IB_QPS_PER_CONNECTION=1,4, "+
-		"with the site's own setting always among them; an empty value: unset; may be repeated")
+		"NCCL_IB_QPS_PER_CONNECTION=1,4, with the site's own setting always among them; an empty value: unset; "+
+		"may be repeated")
 	f.library.Register(cmd, "that runs load")
 	flags.BoolVar(&f.Full, "full", false, "on many nodes measure all configurations, not only the fastest on few nodes")
 	flags.StringVar(&f.Programs, "perf-dir", "",

@@ -76,8 +76,7 @@ func (d *doctor) examineEtcd(ctx context.Context, r *report, url string) {
 	took, err := tuner.ReachEtcd(ctx, url, d.env.Get)
 	if err != nil {
 		r.fail("see that it runs, that this node reaches it and that ETCDCTL_ variables fit",
-			"%s cannot be reached: %v",
-			shown, err)
+			"%s cannot be reached: %v", shown, err)
 	} else if !slow(r, url, took) {
 		r.fine("%s answers within %v", shown, took.Round(10*time.Microsecond))
 	}

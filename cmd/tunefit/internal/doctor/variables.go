@@ -199,8 +199,7 @@ func variablesFile(r *report, c localenv.File, e *localenv.Environment) {
 	var sets []string
 	if slices.ContainsFunc(c.Entries, func(s localenv.Entry) bool { return s.CR }) {
 		r.note("", "%s has the line ends of Windows: NCCL drops them since 2.30.3, and before they are part of each "+
-			"value",
-			c.Path)
+			"value", c.Path)
 	}
 	for _, s := range c.Entries {
 		place := fmt.Sprintf("%s:%d", c.Path, s.Line)

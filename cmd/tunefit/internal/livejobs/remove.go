@@ -24,8 +24,8 @@ func (g garbage) remove(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// communicator removes the records of a communicator that has ended. The slots go last: they tell that it has, should
-// this be cut short.
+// communicator removes the records of a communicator that has ended. Those of its members go last: they tell that it
+// has, should this be cut short.
 func (g garbage) communicator(c *Communicator) error {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()

@@ -265,8 +265,7 @@ func (c *Communicator) standing() standing {
 	case c.Frozen:
 		x := c.frozen
 		s := is("never again", x.Remedy, "keeps version %.12s for good since change %d was refused%s: %s", c.Version,
-			x.K,
-			atTime(x.Decided), x.Why)
+			x.K, atTime(x.Decided), x.Why)
 		s.never, s.refusal = true, x
 		return s
 	case len(dead) > 0:
@@ -419,9 +418,8 @@ func fileFindings(all []*Communicator) (found []finding) {
 	for _, c := range all {
 		for _, r := range c.RefusedFiles {
 			found = append(found, finding{fmt.Sprintf("%s cannot be used as it is now: %s.\nThe ranks keep the "+
-				"version they have. New jobs start without it, or not at all with %s=1",
-				r.File, r.Why, tuner.EnvStrict),
-				r.Remedy})
+				"version they have. New jobs start without it, or not at all with %s=1", r.File, r.Why,
+				tuner.EnvStrict), r.Remedy})
 		}
 	}
 	slices.SortFunc(found, func(a, b finding) int { return strings.Compare(a.String(), b.String()) }) // by path

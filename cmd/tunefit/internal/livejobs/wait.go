@@ -205,7 +205,7 @@ func (w *waiter) notProposed(c *Communicator) finding {
 	return f
 }
 
-// reached reports that the version in force means the same as the goal.
+// reached reports that the active version means the same as the goal.
 func (t *target) reached(c *Communicator) bool {
 	if c.files == nil {
 		return false
@@ -271,8 +271,7 @@ func (w *waiter) wait(ctx context.Context) error {
 			jobs = append(jobs, t.commName)
 		}
 		fmt.Fprintf(w.out, "%s to switch: %s\n", wording.Plural(open, "communicator")+wording.Verb(open, " has",
-			" have"),
-			listOf(jobs))
+			" have"), listOf(jobs))
 	}
 	for _, t := range w.targets { // not of those that have nothing to do
 		w.said["job "+t.Rendezvous] = true
@@ -309,9 +308,8 @@ func (w *waiter) wait(ctx context.Context) error {
 			wording.Verb(w.Communicators, " runs", " run"))
 	}
 	if blind && w.limit > 0 {
-		fmt.Fprintln(w.out,
-			"so it is not known whether all jobs that read this file have switched; tunefit status on their nodes, "+
-				"or as their user or root, tells")
+		fmt.Fprintln(w.out, "so it is not known whether all jobs that read this file have switched; tunefit status "+
+			"on their nodes, or as their user or root, tells")
 		return cli.ErrUnseen
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,9 +51,7 @@ func write(dir string) error {
 func manual(cmd *cobra.Command) map[string]string {
 	pages := map[string]string{"man/man1/" + pageName(cmd) + ".1": page(cmd)}
 	for _, below := range subcommands(cmd) {
-		for name, text := range manual(below) {
-			pages[name] = text
-		}
+		maps.Copy(pages, manual(below))
 	}
 	return pages
 }
