@@ -28,7 +28,7 @@ type Space struct {
 	Fresh []int
 	// Single says that a start measures one pass. Then rounds have fewer candidates at each size, and repeat nothing.
 	Single bool
-	// Wide is how many candidates a round has at each size; 0: Wide.
+	// Wide is how many candidates a round has at each size; 0: as many as the constant Wide.
 	Wide int
 	// Broken says that the last round broke off, so that its gain says nothing of the next.
 	Broken bool

@@ -112,7 +112,7 @@ func partly(rows []*row, k key, sizes nccl.Range) bool {
 	return slices.ContainsFunc(rows, func(r *row) bool {
 		in := k
 		in.nccl = r.nccl
-		_, any := r.sizes.And(sizes)
-		return any && in.within(r.key) && k.nccl.Overlaps(r.nccl) && !k.within(r.key)
+		_, meets := r.sizes.And(sizes)
+		return meets && in.within(r.key) && k.nccl.Overlaps(r.nccl) && !k.within(r.key)
 	})
 }

@@ -54,9 +54,9 @@ func (m *system) speeds() []float32 {
 	return speedsIntra
 }
 
-// A search finds one graph. Each attempt is a walk under the limits of try, and best keeps the best
-// solution of all. The first pass starts from the strictest limits and relaxes them one by one until there is a
-// solution. The second pass keeps that number of channels and raises their speed.
+// A search finds one graph. Each attempt is a walk under the limits of try, and best keeps the best solution
+// of all. The first pass starts from the strictest limits and relaxes them one by one until there is a solution. The
+// second pass keeps that number of channels and raises their speed.
 type search struct {
 	*system
 	try  *Graph // limits of the next attempt, and the solution that its walk is at

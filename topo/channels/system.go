@@ -45,7 +45,7 @@ type system struct {
 	cpu      *topo.CPU // the first one
 	crossNIC topo.Toggle
 
-	// netOrder are answers of selectNets; without them an NVL72 takes eight times as long.
+	// netOrder keeps the answers of selectNets: asking anew makes the search of an NVL72 eight times as long.
 	netOrder map[netsAsked][]*topo.Node
 }
 

@@ -70,7 +70,7 @@ type Run struct {
 	again bool
 	// instead are configurations in whose place something else ran.
 	instead map[nccl.Config]bool
-	counted *reach
+	counted *reach    // what reach returned last
 	took    nccl.Comm // what NCCL took the hosts for, where that is not what was asked for
 	direct  bool      // RCCL's direct access was ready
 	// unlike says that it was measured under other conditions than the runs before it, so that nothing is found.

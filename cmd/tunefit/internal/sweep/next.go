@@ -117,7 +117,7 @@ func (s *Sweep) broken(key fit.Key) (is bool) {
 	return is
 }
 
-// dear is a start for which more candidates are measured in each.
+// dear is how long a start takes from which on each measures more candidates.
 const dear = time.Minute
 
 // startTakes is what the first start of a subject took besides the calls of its passes.

@@ -35,8 +35,8 @@ func (s *Sweep) tryNext() (Batch, error) {
 	for _, u := range meet[1:] {
 		names = append(names, u.setting)
 	}
-	if say := strings.Join(names, "; "); say != s.said {
-		s.said = say
+	if say := strings.Join(names, "; "); say != s.announced {
+		s.announced = say
 		s.Say("settings that meet the site's own in turns, in %d fresh starts each: %s", turns, say)
 	}
 	for turn := -1; turn < turns; turn++ { // the first is the round
@@ -69,7 +69,7 @@ func (s *Sweep) tryNext() (Batch, error) {
 func (s *Sweep) first(key fit.Key) (b Batch, err error) {
 	own := s.under("")
 	group, space, err := own.known(key)
-	if err != nil || group == nil || s.isLeft() || own.whyNotMeasured(key) != "" {
+	if err != nil || group == nil || s.isLeftOut() || own.whyNotMeasured(key) != "" {
 		return b, err
 	}
 	if b = s.alone(key, space); len(b.Starts) > 0 {
@@ -84,8 +84,9 @@ func (s *Sweep) first(key fit.Key) (b Batch, err error) {
 	return s.planned(Try, key, space.Meeting(group)), nil
 }
 
-// isLeft reports whether nothing runs under a setting, or under one that has some of its variables, and says why once.
-func (s *Sweep) isLeft() bool {
+// isLeftOut reports whether nothing runs under a setting, or under one that has some of its variables, and says why
+// once.
+func (s *Sweep) isLeftOut() bool {
 	for _, setting := range s.Settings {
 		u := s.under(setting)
 		for _, key := range s.Keys {
@@ -107,8 +108,8 @@ func hasWords(setting, words string) bool {
 	return !slices.ContainsFunc(strings.Fields(words), func(w string) bool { return !slices.Contains(has, w) })
 }
 
-// came reports whether all starts of a batch came to their end.
-func (j *journal) came(b *Batch) bool {
+// ranToEnd reports whether all starts of a batch came to their end.
+func (j *journal) ranToEnd(b *Batch) bool {
 	for i := range b.Starts {
 		if slices.ContainsFunc(j.runsOf(&b.Starts[i]), func(r *Run) bool { return r.reach().died }) {
 			return false
@@ -121,7 +122,7 @@ func (j *journal) came(b *Batch) bool {
 func (s *Sweep) tried(key fit.Key) (batch int) {
 	batch = -1
 	for b, of := range s.journal.batches {
-		if of.Kind == Try && keyOf(&of.Starts[0]) == (subjectKey{key, s.setting}) && s.journal.came(of) {
+		if of.Kind == Try && keyOf(&of.Starts[0]) == (subjectKey{key, s.setting}) && s.journal.ranToEnd(of) {
 			batch = b
 		}
 	}
@@ -135,7 +136,7 @@ func (s *Sweep) since(key fit.Key, kind Kind) (n int) {
 		switch {
 		case b.Kind == Try:
 			n = 0
-		case b.Kind == kind && keyOf(&b.Starts[0]) == subjectKey{key, s.setting} && !isAlone && s.journal.came(b):
+		case b.Kind == kind && keyOf(&b.Starts[0]) == subjectKey{key, s.setting} && !isAlone && s.journal.ranToEnd(b):
 			n++
 		}
 	}
@@ -151,7 +152,7 @@ func (s *Sweep) finalists() (all []*Sweep) {
 	sets := []*fit.Set{s.setOf(func(r *Run) bool { return r.ID <= first })}
 	var tried []*Sweep
 	for _, setting := range s.Settings {
-		if u := s.under(setting); !u.isLeft() {
+		if u := s.under(setting); !u.isLeftOut() {
 			tried = append(tried, u)
 			sets = append(sets, u.setOf(func(r *Run) bool { return r.Batch == u.tried(r.of.Key) }))
 		}

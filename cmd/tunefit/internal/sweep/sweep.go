@@ -88,7 +88,7 @@ type folder struct {
 	earlier         time.Duration // that runs took before this process
 	preflightPassed bool          // the preflight found nothing
 	moreGPUs        bool          // a node has more GPUs than runs use, as the preflight saw
-	said            string        // the settings that meet the site's own
+	announced       string        // the settings that meet the site's own, as last said
 	cycles          string        // the option of nccl-tests that repeats all sizes; empty: not known yet
 }
 
